@@ -1,0 +1,193 @@
+"""Every error the broker can answer with, named by the fault and free of protocol codes."""
+
+
+class DecodeError(Exception):
+    """The peer sent bytes that do not follow the protocol; its connection is closed."""
+
+
+class ChordMQError(Exception):
+    """A request that the broker refuses; each front maps it to its own code."""
+
+
+class UnknownTopic(ChordMQError):
+    """No topic has this name, or it has no such partition."""
+
+
+class UnknownTopicId(ChordMQError):
+    """No topic has this id."""
+
+
+class TopicExists(ChordMQError):
+    """A topic with this name is there already."""
+
+
+class InvalidTopicName(ChordMQError):
+    """The name is empty, too long, or has characters that a topic name must not have."""
+
+
+class InvalidPartitionCount(ChordMQError):
+    """The number of partitions is not positive, too large, or would shrink the topic."""
+
+
+class InvalidReplicationFactor(ChordMQError):
+    """More replicas were asked for than there are nodes, or fewer than one."""
+
+
+class InvalidReplicaAssignment(ChordMQError):
+    """A manual replica assignment names nodes or partitions that do not fit."""
+
+
+class InvalidSetting(ChordMQError):
+    """A topic or node setting is unknown, or its value is out of range."""
+
+
+class InvalidRequest(ChordMQError):
+    """The request is well formed but makes no sense, or asks for a part that is not there."""
+
+
+class PolicyViolation(ChordMQError):
+    """The request is valid but the node's policy forbids it."""
+
+
+class OffsetOutOfRange(ChordMQError):
+    """The offset lies before the first or after the last record of the partition."""
+
+
+class CorruptBatch(ChordMQError):
+    """A batch fails its checksum or its own lengths."""
+
+
+class BatchTooLarge(ChordMQError):
+    """A batch is larger than the topic's `max.message.bytes`."""
+
+
+class InvalidRecord(ChordMQError):
+    """A record breaks a rule of its topic, such as a missing key under compaction."""
+
+
+class InvalidTimestamp(ChordMQError):
+    """A record's time is further from now than the topic allows."""
+
+
+class UnsupportedFormat(ChordMQError):
+    """The batch has a format version older or newer than the log's."""
+
+
+class UnsupportedCompression(ChordMQError):
+    """The batch names a compression that this request version or node does not know."""
+
+
+class InvalidAcks(ChordMQError):
+    """A producer asked for an acknowledgement other than 0, 1 or all."""
+
+
+class OutOfOrderSequence(ChordMQError):
+    """An idempotent producer skipped a sequence number: an earlier batch is missing."""
+
+
+class DuplicateSequence(ChordMQError):
+    """A batch repeats records so old that their first offset is no longer known."""
+
+
+class StaleProducerEpoch(ChordMQError):
+    """A newer incarnation of this producer has taken over."""
+
+
+class UnknownProducer(ChordMQError):
+    """The producer id is not known in this partition any more."""
+
+
+class InvalidTransactionTimeout(ChordMQError):
+    """The transaction time-out is longer than the node allows."""
+
+
+class DiskFull(ChordMQError):
+    """The disk is too full to take writes; reads go on."""
+
+
+class StorageFailed(ChordMQError):
+    """The disk refused to read or write."""
+
+
+class NotLeader(ChordMQError):
+    """Another node leads this partition."""
+
+
+class FencedLeaderEpoch(ChordMQError):
+    """The client's leader epoch is older than the partition's."""
+
+
+class UnknownLeaderEpoch(ChordMQError):
+    """The client's leader epoch is newer than any this node has seen."""
+
+
+class InvalidGroupId(ChordMQError):
+    """The group id is empty where one is needed."""
+
+
+class UnknownMember(ChordMQError):
+    """The group has no such member."""
+
+
+class IllegalGeneration(ChordMQError):
+    """The member speaks of a generation that is not the group's current one."""
+
+
+class InconsistentProtocol(ChordMQError):
+    """The member's assignment protocols have none in common with the group's."""
+
+
+class RebalanceInProgress(ChordMQError):
+    """The group is forming its next generation; the member must rejoin."""
+
+
+class InvalidSessionTimeout(ChordMQError):
+    """The session time-out lies outside the range that the node allows."""
+
+
+class MemberIdRequired(ChordMQError):
+    """A new member must join again with the id it was just given."""
+
+
+class FencedInstance(ChordMQError):
+    """Another process has taken over this static member's instance id."""
+
+
+class GroupFull(ChordMQError):
+    """The group has as many members as the node allows."""
+
+
+class GroupNotEmpty(ChordMQError):
+    """The group still has members."""
+
+
+class GroupNotFound(ChordMQError):
+    """No group has this id."""
+
+
+class GroupSubscribed(ChordMQError):
+    """The group's members still subscribe to this topic."""
+
+
+class CoordinatorLoading(ChordMQError):
+    """The coordinator is still reading its log; try again shortly."""
+
+
+class CoordinatorNotAvailable(ChordMQError):
+    """No coordinator can be named now; try again shortly."""
+
+
+class OffsetMetadataTooLarge(ChordMQError):
+    """The text stored with a committed offset is too long."""
+
+
+class UnsupportedSaslMechanism(ChordMQError):
+    """No such SASL mechanism is enabled on this listener."""
+
+
+class UnsupportedVersion(ChordMQError):
+    """The request's version, or a feature it needs, is not supported."""
+
+
+class ShuttingDown(ChordMQError):
+    """The node is stopping and takes no new work."""
