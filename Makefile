@@ -1,0 +1,71 @@
+# Everything a developer or CI runs. Each target sets up what it needs, once, and again when the lock file changes.
+
+UV_VERSION := 0.13.7
+BIN := .venv/bin
+PYTHON := PYTHONDEVMODE=1 $(BIN)/python
+WORKERS ?= 2
+# The first interpreter that is new enough; 3.11 is the one the lock file is made for.
+INTERPRETER := $(firstword $(foreach name,python3.11 python3 python3.12 python3.13 python3.14,$(shell \
+	$(name) -c 'import sys; sys.version_info < (3, 11) or print("$(name)")' 2>/dev/null)))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-all check format bench map requirements lock tools clean
+
+help: ## say what each target does
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+setup: .venv/installed ## make .venv with every locked package
+
+run: .venv/installed ## start everything, with data in ./data
+	@$(BIN)/chordmq up $(ARGS)
+
+test: .venv/installed tools ## run the tests, with real clients (TESTS=tests/storage narrows them)
+	$(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow" $(TESTS)
+
+test-all: .venv/installed tools ## run the tests, the slow ones too
+	$(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal $(TESTS)
+
+check: .venv/installed ## format, lint, types, import directions, spelling
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -p no:randomly tests/test_tidy.py
+	$(BIN)/typos
+
+format: .venv/installed ## put every file into the common format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/installed tools ## measure against Apache Kafka on this machine (writes benchmarks/out/latest.json)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+map: .venv/installed ## print what each module is for
+	@$(BIN)/python scripts/map.py
+
+requirements: .venv/installed ## print the tests that prove each requirement (MISSING=C1,C5 fails if one has none)
+	@$(BIN)/python scripts/requirements.py $(if $(MISSING),--missing $(MISSING))
+
+lock: .venv/bin/uv ## resolve pyproject.toml into requirements.lock
+	$(BIN)/uv pip compile -q pyproject.toml --group dev --group interop --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header -o requirements.lock
+
+tools: .venv/installed
+	@$(BIN)/python scripts/system_packages.py test
+	@$(BIN)/python scripts/test_tools.py
+
+clean: ## remove what the other targets made, except data
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.venv/bin/uv:
+	@test -n "$(INTERPRETER)" || { echo "make: ChordMQ needs Python 3.11 or newer on the PATH; none was found." >&2; exit 1; }
+	@$(INTERPRETER) scripts/system_packages.py setup
+	@echo "Making .venv with $$($(INTERPRETER) --version)"
+	@$(INTERPRETER) -m venv .venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+
+.venv/installed: .venv/bin/uv requirements.lock pyproject.toml
+	@echo "Installing the locked packages (the first time takes a minute)"
+	@$(BIN)/uv pip sync -q --require-hashes requirements.lock
+	@$(BIN)/uv pip install -q --no-deps -e .
+	@touch $@
