@@ -1,0 +1,190 @@
+"""Starts and stops the brokers that are compared: ChordMQ, and a real Apache Kafka as its peer."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.wire import brokers_known
+
+ROOT = Path(__file__).resolve().parent.parent
+POM = ROOT / "benchmarks" / "kafka" / "pom.xml"
+LOG_SETTINGS = ROOT / "benchmarks" / "kafka" / "log4j2.properties"
+KAFKA_LIBS = ROOT / ".cache" / "kafka" / "libs"
+KAFKA_VERSION = "4.3.0"
+READY_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 30.0
+
+# What Kafka's own start script passes to the machine (kafka-server-start.sh, kafka-run-class.sh).
+KAFKA_HEAP = ["-Xms1g", "-Xmx1g"]
+KAFKA_JVM = [
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+]
+
+SERVER_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={directory}/logs
+num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+class PeerFailed(Exception):
+    """A broker did not start, or something it needs is not installed."""
+
+
+@dataclass(slots=True)
+class Peer:
+    """A running broker: where it listens, its process and where its files are."""
+
+    name: str
+    bootstrap: str
+    process: subprocess.Popen[bytes]
+    directory: Path
+    ready_s: float
+    """Seconds from the start of the process to its first answer to a Metadata request."""
+
+    @property
+    def pid(self) -> int:
+        """Return the broker's process id."""
+        return self.process.pid
+
+    def stop(self) -> None:
+        """End the broker in order, or by force when it takes too long."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the broker as a crash would: kill -9."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+def start_kafka(directory: Path) -> Peer:
+    """Start Apache Kafka (one node, KRaft) on `directory`, formatting it first if it is new."""
+    classpath = str(kafka_libs() / "*")
+    properties = directory / "server.properties"
+    if not properties.exists():
+        _format_kafka(directory, properties, classpath)
+    settings = properties.read_text().split("listeners=PLAINTEXT://127.0.0.1:", 1)[1]
+    port = int(settings.split(",", 1)[0])
+    command = [_java(), *KAFKA_HEAP, *KAFKA_JVM, f"-Dlog4j2.configurationFile={LOG_SETTINGS}"]
+    command += ["-cp", classpath, "kafka.Kafka", str(properties)]
+    return _start(f"Apache Kafka {KAFKA_VERSION}", command, directory, port)
+
+
+def start_chordmq(directory: Path, settings: Sequence[str] = ()) -> Peer:
+    """Start a ChordMQ node on `directory`; `settings` are more `key=value` of its configuration."""
+    directory.mkdir(parents=True, exist_ok=True)
+    ports = directory / "ports"
+    if not ports.exists():
+        ports.write_text(f"{free_port()} {free_port()}")
+    port, http_port = (int(text) for text in ports.read_text().split())
+    chosen = [f"data_dir={directory}/data", f"kafka.port={port}", f"http.port={http_port}"]
+    command = [sys.executable, "-m", "chordmq", "serve"]
+    for setting in (*chosen, *settings):
+        command += ["--set", setting]
+    return _start("ChordMQ", command, directory, port)
+
+
+def kafka_libs() -> Path:
+    """Return the folder of Kafka's jars, fetched once with Maven."""
+    if not (KAFKA_LIBS / f"kafka_2.13-{KAFKA_VERSION}.jar").exists():
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise PeerFailed(
+                "Maven is missing: python scripts/system_packages.py, or apt-get install maven"
+            )
+        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
+        command = [maven, "-q", "-B", "-f", str(POM), *goal, f"-DoutputDirectory={KAFKA_LIBS}"]
+        subprocess.run(command, check=True)
+    return KAFKA_LIBS
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _java() -> str:
+    java = shutil.which("java")
+    if java is None:
+        raise PeerFailed(
+            "Java 17 is missing: python scripts/system_packages.py, "
+            "or apt-get install default-jdk-headless"
+        )
+    return java
+
+
+def _format_kafka(directory: Path, properties: Path, classpath: str) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    properties.write_text(
+        SERVER_PROPERTIES.format(directory=directory, port=free_port(), controller_port=free_port())
+    )
+    tool = [_java(), f"-Dlog4j2.configurationFile={LOG_SETTINGS}", "-cp", classpath]
+    tool += [
+        "kafka.tools.StorageTool",
+        "format",
+        "-t",
+        "Y2hvcmRtcS1iZW5jaC0wMQ",
+        "-c",
+        str(properties),
+    ]
+    subprocess.run(tool, check=True, stdout=subprocess.DEVNULL)
+
+
+def _start(name: str, command: list[str], directory: Path, port: int) -> Peer:
+    """Start the process and wait until it answers."""
+    started = time.monotonic()
+    with (directory / "broker.log").open("ab") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True, env=_environment()
+        )
+    peer = Peer(name, f"127.0.0.1:{port}", process, directory, 0.0)
+    try:
+        while brokers_known(port) == 0:
+            waited = time.monotonic() - started
+            if process.poll() is not None or waited > READY_TIMEOUT_S:
+                log_end = (directory / "broker.log").read_text(errors="replace")[-2000:]
+                raise PeerFailed(f"{name} did not start in {waited:.0f} s:\n{log_end}")
+            time.sleep(0.005)
+    except BaseException:
+        peer.kill()
+        raise
+    peer.ready_s = time.monotonic() - started
+    return peer
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
