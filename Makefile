@@ -2,6 +2,8 @@
 
 UV_VERSION := 0.13.7
 BIN := .venv/bin
+# The certificates of the machine, so that a company proxy is trusted as pip and curl trust it.
+UV := $(BIN)/uv --system-certs pip
 PYTHON := PYTHONDEVMODE=1 $(BIN)/python
 WORKERS ?= 2
 # The first interpreter that is new enough; 3.11 is the one the lock file is made for.
@@ -47,7 +49,7 @@ requirements: .venv/installed ## print the tests that prove each requirement (MI
 	@$(BIN)/python scripts/requirements.py $(if $(MISSING),--missing $(MISSING))
 
 lock: .venv/bin/uv ## resolve pyproject.toml into requirements.lock
-	$(BIN)/uv pip compile -q pyproject.toml --group dev --group interop --python-version 3.11 \
+	$(UV) compile -q pyproject.toml --group dev --group interop --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header -o requirements.lock
 
 tools: .venv/installed
@@ -66,6 +68,6 @@ clean: ## remove what the other targets made, except data
 
 .venv/installed: .venv/bin/uv requirements.lock pyproject.toml
 	@echo "Installing the locked packages (the first time takes a minute)"
-	@$(BIN)/uv pip sync -q --require-hashes requirements.lock
-	@$(BIN)/uv pip install -q --no-deps -e .
+	@$(UV) sync -q --require-hashes requirements.lock
+	@$(UV) install -q --no-deps -e .
 	@touch $@
