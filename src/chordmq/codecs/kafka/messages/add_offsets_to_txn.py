@@ -1,0 +1,34 @@
+"""Kafka's AddOffsetsToTxn messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import Wire
+
+
+@dataclass(slots=True)
+class AddOffsetsToTxnRequest:
+    """AddOffsetsToTxnRequest, versions 0-4."""
+
+    api_key: ClassVar[int] = 25
+    versions: ClassVar[range] = range(5)
+    flexible_since: ClassVar[int | None] = 3
+
+    transactional_id: Annotated[str, Wire("string")] = ""
+    producer_id: Annotated[int, Wire("int64")] = 0
+    producer_epoch: Annotated[int, Wire("int16")] = 0
+    group_id: Annotated[str, Wire("string")] = ""
+
+
+@dataclass(slots=True)
+class AddOffsetsToTxnResponse:
+    """AddOffsetsToTxnResponse, versions 0-4."""
+
+    api_key: ClassVar[int] = 25
+    versions: ClassVar[range] = range(5)
+    flexible_since: ClassVar[int | None] = 3
+
+    throttle_time_ms: Annotated[int, Wire("int32")] = 0
+    error_code: Annotated[int, Wire("int16")] = 0

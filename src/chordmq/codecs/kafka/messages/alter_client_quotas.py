@@ -1,0 +1,70 @@
+"""Kafka's AlterClientQuotas messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import Wire
+
+
+@dataclass(slots=True)
+class EntityData:
+    """The quota entity to alter."""
+
+    entity_type: Annotated[str, Wire("string")] = ""
+    entity_name: Annotated[str | None, Wire("string", nullable="0+")] = ""
+
+
+@dataclass(slots=True)
+class OpData:
+    """An individual quota configuration entry to alter."""
+
+    key: Annotated[str, Wire("string")] = ""
+    value: Annotated[float, Wire("float64")] = 0.0
+    remove: Annotated[bool, Wire("bool")] = False
+
+
+@dataclass(slots=True)
+class AlterClientQuotasRequestEntryData:
+    """The quota configuration entries to alter."""
+
+    entity: Annotated[list[EntityData], Wire("[]EntityData")] = field(default_factory=list)
+    ops: Annotated[list[OpData], Wire("[]OpData")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AlterClientQuotasRequest:
+    """AlterClientQuotasRequest, versions 0-1."""
+
+    api_key: ClassVar[int] = 49
+    versions: ClassVar[range] = range(2)
+    flexible_since: ClassVar[int | None] = 1
+
+    entries: Annotated[
+        list[AlterClientQuotasRequestEntryData], Wire("[]AlterClientQuotasRequestEntryData")
+    ] = field(default_factory=list)
+    validate_only: Annotated[bool, Wire("bool")] = False
+
+
+@dataclass(slots=True)
+class AlterClientQuotasResponseEntryData:
+    """The quota configuration entries to alter."""
+
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""
+    entity: Annotated[list[EntityData], Wire("[]EntityData")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AlterClientQuotasResponse:
+    """AlterClientQuotasResponse, versions 0-1."""
+
+    api_key: ClassVar[int] = 49
+    versions: ClassVar[range] = range(2)
+    flexible_since: ClassVar[int | None] = 1
+
+    throttle_time_ms: Annotated[int, Wire("int32")] = 0
+    entries: Annotated[
+        list[AlterClientQuotasResponseEntryData], Wire("[]AlterClientQuotasResponseEntryData")
+    ] = field(default_factory=list)

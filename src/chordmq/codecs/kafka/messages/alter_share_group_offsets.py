@@ -1,0 +1,78 @@
+"""Kafka's AlterShareGroupOffsets messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import NO_UUID, Wire
+
+
+@dataclass(slots=True)
+class AlterShareGroupOffsetsRequestPartition:
+    """Each partition to alter offsets for."""
+
+    partition_index: Annotated[int, Wire("int32")] = 0
+    start_offset: Annotated[int, Wire("int64")] = 0
+
+
+@dataclass(slots=True)
+class AlterShareGroupOffsetsRequestTopic:
+    """The topics to alter offsets for."""
+
+    topic_name: Annotated[str, Wire("string")] = ""
+    partitions: Annotated[
+        list[AlterShareGroupOffsetsRequestPartition],
+        Wire("[]AlterShareGroupOffsetsRequestPartition"),
+    ] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AlterShareGroupOffsetsRequest:
+    """AlterShareGroupOffsetsRequest, versions 0."""
+
+    api_key: ClassVar[int] = 91
+    versions: ClassVar[range] = range(1)
+    flexible_since: ClassVar[int | None] = 0
+
+    group_id: Annotated[str, Wire("string")] = ""
+    topics: Annotated[
+        list[AlterShareGroupOffsetsRequestTopic], Wire("[]AlterShareGroupOffsetsRequestTopic")
+    ] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AlterShareGroupOffsetsResponsePartition:
+    """A part of AlterShareGroupOffsetsResponse."""
+
+    partition_index: Annotated[int, Wire("int32")] = 0
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
+
+
+@dataclass(slots=True)
+class AlterShareGroupOffsetsResponseTopic:
+    """The results for each topic."""
+
+    topic_name: Annotated[str, Wire("string")] = ""
+    topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
+    partitions: Annotated[
+        list[AlterShareGroupOffsetsResponsePartition],
+        Wire("[]AlterShareGroupOffsetsResponsePartition"),
+    ] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AlterShareGroupOffsetsResponse:
+    """AlterShareGroupOffsetsResponse, versions 0."""
+
+    api_key: ClassVar[int] = 91
+    versions: ClassVar[range] = range(1)
+    flexible_since: ClassVar[int | None] = 0
+
+    throttle_time_ms: Annotated[int, Wire("int32")] = 0
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
+    responses: Annotated[
+        list[AlterShareGroupOffsetsResponseTopic], Wire("[]AlterShareGroupOffsetsResponseTopic")
+    ] = field(default_factory=list)

@@ -1,0 +1,82 @@
+"""Kafka's ConsumerGroupDescribe messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import NO_UUID, Wire
+
+
+@dataclass(slots=True)
+class ConsumerGroupDescribeRequest:
+    """ConsumerGroupDescribeRequest, versions 0-1."""
+
+    api_key: ClassVar[int] = 69
+    versions: ClassVar[range] = range(2)
+    flexible_since: ClassVar[int | None] = 0
+
+    group_ids: Annotated[list[str], Wire("[]string")] = field(default_factory=list)
+    include_authorized_operations: Annotated[bool, Wire("bool")] = False
+
+
+@dataclass(slots=True)
+class TopicPartitions:
+    """A part of ConsumerGroupDescribeResponse."""
+
+    topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
+    topic_name: Annotated[str, Wire("string")] = ""
+    partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Assignment:
+    """The current assignment."""
+
+    topic_partitions: Annotated[list[TopicPartitions], Wire("[]TopicPartitions")] = field(
+        default_factory=list
+    )
+
+
+@dataclass(slots=True)
+class Member:
+    """The members."""
+
+    member_id: Annotated[str, Wire("string")] = ""
+    instance_id: Annotated[str | None, Wire("string", nullable="0+")] = None
+    rack_id: Annotated[str | None, Wire("string", nullable="0+")] = None
+    member_epoch: Annotated[int, Wire("int32")] = 0
+    client_id: Annotated[str, Wire("string")] = ""
+    client_host: Annotated[str, Wire("string")] = ""
+    subscribed_topic_names: Annotated[list[str], Wire("[]string")] = field(default_factory=list)
+    subscribed_topic_regex: Annotated[str | None, Wire("string", nullable="0+")] = None
+    assignment: Annotated[Assignment, Wire("Assignment")] = field(default_factory=Assignment)
+    target_assignment: Annotated[Assignment, Wire("Assignment")] = field(default_factory=Assignment)
+    member_type: Annotated[int, Wire("int8", "1+", ignorable=True)] = -1
+
+
+@dataclass(slots=True)
+class DescribedGroup:
+    """Each described group."""
+
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
+    group_id: Annotated[str, Wire("string")] = ""
+    group_state: Annotated[str, Wire("string")] = ""
+    group_epoch: Annotated[int, Wire("int32")] = 0
+    assignment_epoch: Annotated[int, Wire("int32")] = 0
+    assignor_name: Annotated[str, Wire("string")] = ""
+    members: Annotated[list[Member], Wire("[]Member")] = field(default_factory=list)
+    authorized_operations: Annotated[int, Wire("int32")] = -2147483648
+
+
+@dataclass(slots=True)
+class ConsumerGroupDescribeResponse:
+    """ConsumerGroupDescribeResponse, versions 0-1."""
+
+    api_key: ClassVar[int] = 69
+    versions: ClassVar[range] = range(2)
+    flexible_since: ClassVar[int | None] = 0
+
+    throttle_time_ms: Annotated[int, Wire("int32")] = 0
+    groups: Annotated[list[DescribedGroup], Wire("[]DescribedGroup")] = field(default_factory=list)

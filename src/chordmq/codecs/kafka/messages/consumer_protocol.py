@@ -1,0 +1,55 @@
+"""Kafka's ConsumerProtocol messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import Wire
+
+
+@dataclass(slots=True)
+class ConsumerProtocolAssignmentTopicPartition:
+    """The list of topics and partitions assigned to this consumer."""
+
+    topic: Annotated[str, Wire("string")] = ""
+    partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ConsumerProtocolAssignment:
+    """ConsumerProtocolAssignment, versions 0-3."""
+
+    versions: ClassVar[range] = range(4)
+    flexible_since: ClassVar[int | None] = None
+
+    assigned_partitions: Annotated[
+        list[ConsumerProtocolAssignmentTopicPartition],
+        Wire("[]ConsumerProtocolAssignmentTopicPartition"),
+    ] = field(default_factory=list)
+    user_data: Annotated[bytes | None, Wire("bytes", nullable="0+")] = None
+
+
+@dataclass(slots=True)
+class ConsumerProtocolSubscriptionTopicPartition:
+    """The partitions that the member owns."""
+
+    topic: Annotated[str, Wire("string", "1+")] = ""
+    partitions: Annotated[list[int], Wire("[]int32", "1+")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ConsumerProtocolSubscription:
+    """ConsumerProtocolSubscription, versions 0-3."""
+
+    versions: ClassVar[range] = range(4)
+    flexible_since: ClassVar[int | None] = None
+
+    topics: Annotated[list[str], Wire("[]string")] = field(default_factory=list)
+    user_data: Annotated[bytes | None, Wire("bytes", nullable="0+")] = None
+    owned_partitions: Annotated[
+        list[ConsumerProtocolSubscriptionTopicPartition],
+        Wire("[]ConsumerProtocolSubscriptionTopicPartition", "1+", ignorable=True),
+    ] = field(default_factory=list)
+    generation_id: Annotated[int, Wire("int32", "2+", ignorable=True)] = -1
+    rack_id: Annotated[str | None, Wire("string", "3+", nullable="3+", ignorable=True)] = None

@@ -1,0 +1,54 @@
+"""Kafka's CreateAcls messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import Wire
+
+
+@dataclass(slots=True)
+class AclCreation:
+    """The ACLs that we want to create."""
+
+    resource_type: Annotated[int, Wire("int8")] = 0
+    resource_name: Annotated[str, Wire("string")] = ""
+    resource_pattern_type: Annotated[int, Wire("int8")] = 3
+    principal: Annotated[str, Wire("string")] = ""
+    host: Annotated[str, Wire("string")] = ""
+    operation: Annotated[int, Wire("int8")] = 0
+    permission_type: Annotated[int, Wire("int8")] = 0
+
+
+@dataclass(slots=True)
+class CreateAclsRequest:
+    """CreateAclsRequest, versions 1-3."""
+
+    api_key: ClassVar[int] = 30
+    versions: ClassVar[range] = range(1, 4)
+    flexible_since: ClassVar[int | None] = 2
+
+    creations: Annotated[list[AclCreation], Wire("[]AclCreation")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AclCreationResult:
+    """The results for each ACL creation."""
+
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""
+
+
+@dataclass(slots=True)
+class CreateAclsResponse:
+    """CreateAclsResponse, versions 1-3."""
+
+    api_key: ClassVar[int] = 30
+    versions: ClassVar[range] = range(1, 4)
+    flexible_since: ClassVar[int | None] = 2
+
+    throttle_time_ms: Annotated[int, Wire("int32")] = 0
+    results: Annotated[list[AclCreationResult], Wire("[]AclCreationResult")] = field(
+        default_factory=list
+    )

@@ -1,0 +1,55 @@
+"""Kafka's DeleteShareGroupOffsets messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import NO_UUID, Wire
+
+
+@dataclass(slots=True)
+class DeleteShareGroupOffsetsRequestTopic:
+    """The topics to delete offsets for."""
+
+    topic_name: Annotated[str, Wire("string")] = ""
+
+
+@dataclass(slots=True)
+class DeleteShareGroupOffsetsRequest:
+    """DeleteShareGroupOffsetsRequest, versions 0."""
+
+    api_key: ClassVar[int] = 92
+    versions: ClassVar[range] = range(1)
+    flexible_since: ClassVar[int | None] = 0
+
+    group_id: Annotated[str, Wire("string")] = ""
+    topics: Annotated[
+        list[DeleteShareGroupOffsetsRequestTopic], Wire("[]DeleteShareGroupOffsetsRequestTopic")
+    ] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DeleteShareGroupOffsetsResponseTopic:
+    """The results for each topic."""
+
+    topic_name: Annotated[str, Wire("string")] = ""
+    topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
+
+
+@dataclass(slots=True)
+class DeleteShareGroupOffsetsResponse:
+    """DeleteShareGroupOffsetsResponse, versions 0."""
+
+    api_key: ClassVar[int] = 92
+    versions: ClassVar[range] = range(1)
+    flexible_since: ClassVar[int | None] = 0
+
+    throttle_time_ms: Annotated[int, Wire("int32")] = 0
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
+    responses: Annotated[
+        list[DeleteShareGroupOffsetsResponseTopic], Wire("[]DeleteShareGroupOffsetsResponseTopic")
+    ] = field(default_factory=list)

@@ -1,0 +1,57 @@
+"""Kafka's DeleteTopics messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import NO_UUID, Wire
+
+
+@dataclass(slots=True)
+class DeleteTopicState:
+    """The name or topic ID of the topic."""
+
+    name: Annotated[str | None, Wire("string", "6+", nullable="6+")] = None
+    topic_id: Annotated[bytes, Wire("uuid", "6+")] = NO_UUID
+
+
+@dataclass(slots=True)
+class DeleteTopicsRequest:
+    """DeleteTopicsRequest, versions 1-6."""
+
+    api_key: ClassVar[int] = 20
+    versions: ClassVar[range] = range(1, 7)
+    flexible_since: ClassVar[int | None] = 4
+
+    topics: Annotated[list[DeleteTopicState], Wire("[]DeleteTopicState", "6+")] = field(
+        default_factory=list
+    )
+    topic_names: Annotated[list[str], Wire("[]string", "0-5", ignorable=True)] = field(
+        default_factory=list
+    )
+    timeout_ms: Annotated[int, Wire("int32")] = 0
+
+
+@dataclass(slots=True)
+class DeletableTopicResult:
+    """The results for each topic we tried to delete."""
+
+    name: Annotated[str | None, Wire("string", nullable="6+")] = ""
+    topic_id: Annotated[bytes, Wire("uuid", "6+", ignorable=True)] = NO_UUID
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", "5+", nullable="5+", ignorable=True)] = None
+
+
+@dataclass(slots=True)
+class DeleteTopicsResponse:
+    """DeleteTopicsResponse, versions 1-6."""
+
+    api_key: ClassVar[int] = 20
+    versions: ClassVar[range] = range(1, 7)
+    flexible_since: ClassVar[int | None] = 4
+
+    throttle_time_ms: Annotated[int, Wire("int32", ignorable=True)] = 0
+    responses: Annotated[list[DeletableTopicResult], Wire("[]DeletableTopicResult")] = field(
+        default_factory=list
+    )

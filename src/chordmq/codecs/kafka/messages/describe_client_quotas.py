@@ -1,0 +1,71 @@
+"""Kafka's DescribeClientQuotas messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import Wire
+
+
+@dataclass(slots=True)
+class ComponentData:
+    """Filter components to apply to quota entities."""
+
+    entity_type: Annotated[str, Wire("string")] = ""
+    match_type: Annotated[int, Wire("int8")] = 0
+    match: Annotated[str | None, Wire("string", nullable="0+")] = ""
+
+
+@dataclass(slots=True)
+class DescribeClientQuotasRequest:
+    """DescribeClientQuotasRequest, versions 0-1."""
+
+    api_key: ClassVar[int] = 48
+    versions: ClassVar[range] = range(2)
+    flexible_since: ClassVar[int | None] = 1
+
+    components: Annotated[list[ComponentData], Wire("[]ComponentData")] = field(
+        default_factory=list
+    )
+    strict: Annotated[bool, Wire("bool")] = False
+
+
+@dataclass(slots=True)
+class EntityData:
+    """The quota entity description."""
+
+    entity_type: Annotated[str, Wire("string")] = ""
+    entity_name: Annotated[str | None, Wire("string", nullable="0+")] = ""
+
+
+@dataclass(slots=True)
+class ValueData:
+    """The quota values for the entity."""
+
+    key: Annotated[str, Wire("string")] = ""
+    value: Annotated[float, Wire("float64")] = 0.0
+
+
+@dataclass(slots=True)
+class EntryData:
+    """A result entry."""
+
+    entity: Annotated[list[EntityData], Wire("[]EntityData")] = field(default_factory=list)
+    values: Annotated[list[ValueData], Wire("[]ValueData")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeClientQuotasResponse:
+    """DescribeClientQuotasResponse, versions 0-1."""
+
+    api_key: ClassVar[int] = 48
+    versions: ClassVar[range] = range(2)
+    flexible_since: ClassVar[int | None] = 1
+
+    throttle_time_ms: Annotated[int, Wire("int32")] = 0
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""
+    entries: Annotated[list[EntryData] | None, Wire("[]EntryData", nullable="0+")] = field(
+        default_factory=list
+    )

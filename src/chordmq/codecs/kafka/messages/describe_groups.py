@@ -1,0 +1,62 @@
+"""Kafka's DescribeGroups messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import Wire
+
+
+@dataclass(slots=True)
+class DescribeGroupsRequest:
+    """DescribeGroupsRequest, versions 0-6."""
+
+    api_key: ClassVar[int] = 15
+    versions: ClassVar[range] = range(7)
+    flexible_since: ClassVar[int | None] = 5
+
+    groups: Annotated[list[str], Wire("[]string")] = field(default_factory=list)
+    include_authorized_operations: Annotated[bool, Wire("bool", "3+")] = False
+
+
+@dataclass(slots=True)
+class DescribedGroupMember:
+    """The group members."""
+
+    member_id: Annotated[str, Wire("string")] = ""
+    group_instance_id: Annotated[
+        str | None, Wire("string", "4+", nullable="4+", ignorable=True)
+    ] = None
+    client_id: Annotated[str, Wire("string")] = ""
+    client_host: Annotated[str, Wire("string")] = ""
+    member_metadata: Annotated[bytes, Wire("bytes")] = b""
+    member_assignment: Annotated[bytes, Wire("bytes")] = b""
+
+
+@dataclass(slots=True)
+class DescribedGroup:
+    """Each described group."""
+
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", "6+", nullable="6+")] = None
+    group_id: Annotated[str, Wire("string")] = ""
+    group_state: Annotated[str, Wire("string")] = ""
+    protocol_type: Annotated[str, Wire("string")] = ""
+    protocol_data: Annotated[str, Wire("string")] = ""
+    members: Annotated[list[DescribedGroupMember], Wire("[]DescribedGroupMember")] = field(
+        default_factory=list
+    )
+    authorized_operations: Annotated[int, Wire("int32", "3+")] = -2147483648
+
+
+@dataclass(slots=True)
+class DescribeGroupsResponse:
+    """DescribeGroupsResponse, versions 0-6."""
+
+    api_key: ClassVar[int] = 15
+    versions: ClassVar[range] = range(7)
+    flexible_since: ClassVar[int | None] = 5
+
+    throttle_time_ms: Annotated[int, Wire("int32", "1+", ignorable=True)] = 0
+    groups: Annotated[list[DescribedGroup], Wire("[]DescribedGroup")] = field(default_factory=list)

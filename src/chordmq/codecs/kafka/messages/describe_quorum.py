@@ -1,0 +1,108 @@
+"""Kafka's DescribeQuorum messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import NO_UUID, Wire
+
+
+@dataclass(slots=True)
+class DescribeQuorumRequestPartitionData:
+    """The partitions to describe."""
+
+    partition_index: Annotated[int, Wire("int32")] = 0
+
+
+@dataclass(slots=True)
+class DescribeQuorumRequestTopicData:
+    """The topics to describe."""
+
+    topic_name: Annotated[str, Wire("string")] = ""
+    partitions: Annotated[
+        list[DescribeQuorumRequestPartitionData], Wire("[]DescribeQuorumRequestPartitionData")
+    ] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeQuorumRequest:
+    """DescribeQuorumRequest, versions 0-2."""
+
+    api_key: ClassVar[int] = 55
+    versions: ClassVar[range] = range(3)
+    flexible_since: ClassVar[int | None] = 0
+
+    topics: Annotated[
+        list[DescribeQuorumRequestTopicData], Wire("[]DescribeQuorumRequestTopicData")
+    ] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ReplicaState:
+    """The current voters of the partition."""
+
+    replica_id: Annotated[int, Wire("int32")] = 0
+    replica_directory_id: Annotated[bytes, Wire("uuid", "2+")] = NO_UUID
+    log_end_offset: Annotated[int, Wire("int64")] = 0
+    last_fetch_timestamp: Annotated[int, Wire("int64", "1+", ignorable=True)] = -1
+    last_caught_up_timestamp: Annotated[int, Wire("int64", "1+", ignorable=True)] = -1
+
+
+@dataclass(slots=True)
+class DescribeQuorumResponsePartitionData:
+    """The partition data."""
+
+    partition_index: Annotated[int, Wire("int32")] = 0
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", "2+", nullable="2+", ignorable=True)] = ""
+    leader_id: Annotated[int, Wire("int32")] = 0
+    leader_epoch: Annotated[int, Wire("int32")] = 0
+    high_watermark: Annotated[int, Wire("int64")] = 0
+    current_voters: Annotated[list[ReplicaState], Wire("[]ReplicaState")] = field(
+        default_factory=list
+    )
+    observers: Annotated[list[ReplicaState], Wire("[]ReplicaState")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeQuorumResponseTopicData:
+    """The response from the describe quorum API."""
+
+    topic_name: Annotated[str, Wire("string")] = ""
+    partitions: Annotated[
+        list[DescribeQuorumResponsePartitionData], Wire("[]DescribeQuorumResponsePartitionData")
+    ] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Listener:
+    """The listeners of this controller."""
+
+    name: Annotated[str, Wire("string", "2+")] = ""
+    host: Annotated[str, Wire("string", "2+")] = ""
+    port: Annotated[int, Wire("uint16", "2+")] = 0
+
+
+@dataclass(slots=True)
+class Node:
+    """The nodes in the quorum."""
+
+    node_id: Annotated[int, Wire("int32", "2+")] = 0
+    listeners: Annotated[list[Listener], Wire("[]Listener", "2+")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeQuorumResponse:
+    """DescribeQuorumResponse, versions 0-2."""
+
+    api_key: ClassVar[int] = 55
+    versions: ClassVar[range] = range(3)
+    flexible_since: ClassVar[int | None] = 0
+
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", "2+", nullable="2+", ignorable=True)] = ""
+    topics: Annotated[
+        list[DescribeQuorumResponseTopicData], Wire("[]DescribeQuorumResponseTopicData")
+    ] = field(default_factory=list)
+    nodes: Annotated[list[Node], Wire("[]Node", "2+")] = field(default_factory=list)

@@ -1,0 +1,83 @@
+"""Kafka's DescribeTopicPartitions messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import NO_UUID, Wire
+
+
+@dataclass(slots=True)
+class TopicRequest:
+    """The topics to fetch details for."""
+
+    name: Annotated[str, Wire("string")] = ""
+
+
+@dataclass(slots=True)
+class Cursor:
+    """The first topic and partition index to fetch details for."""
+
+    topic_name: Annotated[str, Wire("string")] = ""
+    partition_index: Annotated[int, Wire("int32")] = 0
+
+
+@dataclass(slots=True)
+class DescribeTopicPartitionsRequest:
+    """DescribeTopicPartitionsRequest, versions 0."""
+
+    api_key: ClassVar[int] = 75
+    versions: ClassVar[range] = range(1)
+    flexible_since: ClassVar[int | None] = 0
+
+    topics: Annotated[list[TopicRequest], Wire("[]TopicRequest")] = field(default_factory=list)
+    response_partition_limit: Annotated[int, Wire("int32")] = 2000
+    cursor: Annotated[Cursor | None, Wire("Cursor", nullable="0+")] = None
+
+
+@dataclass(slots=True)
+class DescribeTopicPartitionsResponsePartition:
+    """Each partition in the topic."""
+
+    error_code: Annotated[int, Wire("int16")] = 0
+    partition_index: Annotated[int, Wire("int32")] = 0
+    leader_id: Annotated[int, Wire("int32")] = 0
+    leader_epoch: Annotated[int, Wire("int32", ignorable=True)] = -1
+    replica_nodes: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
+    isr_nodes: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
+    eligible_leader_replicas: Annotated[list[int] | None, Wire("[]int32", nullable="0+")] = None
+    last_known_elr: Annotated[list[int] | None, Wire("[]int32", nullable="0+")] = None
+    offline_replicas: Annotated[list[int], Wire("[]int32", ignorable=True)] = field(
+        default_factory=list
+    )
+
+
+@dataclass(slots=True)
+class DescribeTopicPartitionsResponseTopic:
+    """Each topic in the response."""
+
+    error_code: Annotated[int, Wire("int16")] = 0
+    name: Annotated[str | None, Wire("string", nullable="0+")] = ""
+    topic_id: Annotated[bytes, Wire("uuid", ignorable=True)] = NO_UUID
+    is_internal: Annotated[bool, Wire("bool", ignorable=True)] = False
+    partitions: Annotated[
+        list[DescribeTopicPartitionsResponsePartition],
+        Wire("[]DescribeTopicPartitionsResponsePartition"),
+    ] = field(default_factory=list)
+    topic_authorized_operations: Annotated[int, Wire("int32")] = -2147483648
+
+
+@dataclass(slots=True)
+class DescribeTopicPartitionsResponse:
+    """DescribeTopicPartitionsResponse, versions 0."""
+
+    api_key: ClassVar[int] = 75
+    versions: ClassVar[range] = range(1)
+    flexible_since: ClassVar[int | None] = 0
+
+    throttle_time_ms: Annotated[int, Wire("int32", ignorable=True)] = 0
+    topics: Annotated[
+        list[DescribeTopicPartitionsResponseTopic], Wire("[]DescribeTopicPartitionsResponseTopic")
+    ] = field(default_factory=list)
+    next_cursor: Annotated[Cursor | None, Wire("Cursor", nullable="0+")] = None

@@ -1,0 +1,66 @@
+"""Kafka's IncrementalAlterConfigs messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import Wire
+
+
+@dataclass(slots=True)
+class AlterableConfig:
+    """The configurations."""
+
+    name: Annotated[str, Wire("string")] = ""
+    config_operation: Annotated[int, Wire("int8")] = 0
+    value: Annotated[str | None, Wire("string", nullable="0+")] = ""
+
+
+@dataclass(slots=True)
+class AlterConfigsResource:
+    """The incremental updates for each resource."""
+
+    resource_type: Annotated[int, Wire("int8")] = 0
+    resource_name: Annotated[str, Wire("string")] = ""
+    configs: Annotated[list[AlterableConfig], Wire("[]AlterableConfig")] = field(
+        default_factory=list
+    )
+
+
+@dataclass(slots=True)
+class IncrementalAlterConfigsRequest:
+    """IncrementalAlterConfigsRequest, versions 0-1."""
+
+    api_key: ClassVar[int] = 44
+    versions: ClassVar[range] = range(2)
+    flexible_since: ClassVar[int | None] = 1
+
+    resources: Annotated[list[AlterConfigsResource], Wire("[]AlterConfigsResource")] = field(
+        default_factory=list
+    )
+    validate_only: Annotated[bool, Wire("bool")] = False
+
+
+@dataclass(slots=True)
+class AlterConfigsResourceResponse:
+    """The responses for each resource."""
+
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""
+    resource_type: Annotated[int, Wire("int8")] = 0
+    resource_name: Annotated[str, Wire("string")] = ""
+
+
+@dataclass(slots=True)
+class IncrementalAlterConfigsResponse:
+    """IncrementalAlterConfigsResponse, versions 0-1."""
+
+    api_key: ClassVar[int] = 44
+    versions: ClassVar[range] = range(2)
+    flexible_since: ClassVar[int | None] = 1
+
+    throttle_time_ms: Annotated[int, Wire("int32")] = 0
+    responses: Annotated[
+        list[AlterConfigsResourceResponse], Wire("[]AlterConfigsResourceResponse")
+    ] = field(default_factory=list)

@@ -1,0 +1,42 @@
+"""Kafka's ListConfigResources messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import Wire
+
+
+@dataclass(slots=True)
+class ListConfigResourcesRequest:
+    """ListConfigResourcesRequest, versions 0-1."""
+
+    api_key: ClassVar[int] = 74
+    versions: ClassVar[range] = range(2)
+    flexible_since: ClassVar[int | None] = 0
+
+    resource_types: Annotated[list[int], Wire("[]int8", "1+")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ConfigResource:
+    """Each config resource in the response."""
+
+    resource_name: Annotated[str, Wire("string")] = ""
+    resource_type: Annotated[int, Wire("int8", "1+", ignorable=True)] = 16
+
+
+@dataclass(slots=True)
+class ListConfigResourcesResponse:
+    """ListConfigResourcesResponse, versions 0-1."""
+
+    api_key: ClassVar[int] = 74
+    versions: ClassVar[range] = range(2)
+    flexible_since: ClassVar[int | None] = 0
+
+    throttle_time_ms: Annotated[int, Wire("int32")] = 0
+    error_code: Annotated[int, Wire("int16")] = 0
+    config_resources: Annotated[list[ConfigResource], Wire("[]ConfigResource")] = field(
+        default_factory=list
+    )

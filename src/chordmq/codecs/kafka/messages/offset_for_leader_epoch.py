@@ -1,0 +1,75 @@
+"""Kafka's OffsetForLeaderEpoch messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import Wire
+
+
+@dataclass(slots=True)
+class OffsetForLeaderPartition:
+    """Each partition to get offsets for."""
+
+    partition: Annotated[int, Wire("int32")] = 0
+    current_leader_epoch: Annotated[int, Wire("int32", ignorable=True)] = -1
+    leader_epoch: Annotated[int, Wire("int32")] = 0
+
+
+@dataclass(slots=True)
+class OffsetForLeaderTopic:
+    """Each topic to get offsets for."""
+
+    topic: Annotated[str, Wire("string")] = ""
+    partitions: Annotated[list[OffsetForLeaderPartition], Wire("[]OffsetForLeaderPartition")] = (
+        field(default_factory=list)
+    )
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochRequest:
+    """OffsetForLeaderEpochRequest, versions 2-4."""
+
+    api_key: ClassVar[int] = 23
+    versions: ClassVar[range] = range(2, 5)
+    flexible_since: ClassVar[int | None] = 4
+
+    replica_id: Annotated[int, Wire("int32", "3+", ignorable=True)] = -2
+    topics: Annotated[list[OffsetForLeaderTopic], Wire("[]OffsetForLeaderTopic")] = field(
+        default_factory=list
+    )
+
+
+@dataclass(slots=True)
+class EpochEndOffset:
+    """Each partition in the topic we fetched offsets for."""
+
+    error_code: Annotated[int, Wire("int16")] = 0
+    partition: Annotated[int, Wire("int32")] = 0
+    leader_epoch: Annotated[int, Wire("int32", ignorable=True)] = -1
+    end_offset: Annotated[int, Wire("int64")] = -1
+
+
+@dataclass(slots=True)
+class OffsetForLeaderTopicResult:
+    """Each topic we fetched offsets for."""
+
+    topic: Annotated[str, Wire("string")] = ""
+    partitions: Annotated[list[EpochEndOffset], Wire("[]EpochEndOffset")] = field(
+        default_factory=list
+    )
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochResponse:
+    """OffsetForLeaderEpochResponse, versions 2-4."""
+
+    api_key: ClassVar[int] = 23
+    versions: ClassVar[range] = range(2, 5)
+    flexible_since: ClassVar[int | None] = 4
+
+    throttle_time_ms: Annotated[int, Wire("int32", ignorable=True)] = 0
+    topics: Annotated[list[OffsetForLeaderTopicResult], Wire("[]OffsetForLeaderTopicResult")] = (
+        field(default_factory=list)
+    )

@@ -1,0 +1,114 @@
+"""Kafka's ShareAcknowledge messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import NO_UUID, Wire
+
+
+@dataclass(slots=True)
+class AcknowledgementBatch:
+    """Record batches to acknowledge."""
+
+    first_offset: Annotated[int, Wire("int64")] = 0
+    last_offset: Annotated[int, Wire("int64")] = 0
+    acknowledge_types: Annotated[list[int], Wire("[]int8")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AcknowledgePartition:
+    """The partitions containing records to acknowledge."""
+
+    partition_index: Annotated[int, Wire("int32")] = 0
+    acknowledgement_batches: Annotated[
+        list[AcknowledgementBatch], Wire("[]AcknowledgementBatch")
+    ] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AcknowledgeTopic:
+    """The topics containing records to acknowledge."""
+
+    topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
+    partitions: Annotated[list[AcknowledgePartition], Wire("[]AcknowledgePartition")] = field(
+        default_factory=list
+    )
+
+
+@dataclass(slots=True)
+class ShareAcknowledgeRequest:
+    """ShareAcknowledgeRequest, versions 1-2."""
+
+    api_key: ClassVar[int] = 79
+    versions: ClassVar[range] = range(1, 3)
+    flexible_since: ClassVar[int | None] = 0
+
+    group_id: Annotated[str | None, Wire("string", nullable="0+")] = None
+    member_id: Annotated[str | None, Wire("string", nullable="0+")] = ""
+    share_session_epoch: Annotated[int, Wire("int32")] = 0
+    is_renew_ack: Annotated[bool, Wire("bool", "2+")] = False
+    topics: Annotated[list[AcknowledgeTopic], Wire("[]AcknowledgeTopic")] = field(
+        default_factory=list
+    )
+
+
+@dataclass(slots=True)
+class LeaderIdAndEpoch:
+    """The current leader of the partition."""
+
+    leader_id: Annotated[int, Wire("int32")] = 0
+    leader_epoch: Annotated[int, Wire("int32")] = 0
+
+
+@dataclass(slots=True)
+class PartitionData:
+    """The topic partitions."""
+
+    partition_index: Annotated[int, Wire("int32")] = 0
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
+    current_leader: Annotated[LeaderIdAndEpoch, Wire("LeaderIdAndEpoch")] = field(
+        default_factory=LeaderIdAndEpoch
+    )
+
+
+@dataclass(slots=True)
+class ShareAcknowledgeTopicResponse:
+    """The response topics."""
+
+    topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
+    partitions: Annotated[list[PartitionData], Wire("[]PartitionData")] = field(
+        default_factory=list
+    )
+
+
+@dataclass(slots=True)
+class NodeEndpoint:
+    """A part of ShareAcknowledgeResponse."""
+
+    node_id: Annotated[int, Wire("int32")] = 0
+    host: Annotated[str, Wire("string")] = ""
+    port: Annotated[int, Wire("int32")] = 0
+    rack: Annotated[str | None, Wire("string", nullable="0+")] = None
+
+
+@dataclass(slots=True)
+class ShareAcknowledgeResponse:
+    """ShareAcknowledgeResponse, versions 1-2."""
+
+    api_key: ClassVar[int] = 79
+    versions: ClassVar[range] = range(1, 3)
+    flexible_since: ClassVar[int | None] = 0
+
+    throttle_time_ms: Annotated[int, Wire("int32")] = 0
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
+    acquisition_lock_timeout_ms: Annotated[int, Wire("int32", "2+", ignorable=True)] = 0
+    responses: Annotated[
+        list[ShareAcknowledgeTopicResponse], Wire("[]ShareAcknowledgeTopicResponse")
+    ] = field(default_factory=list)
+    node_endpoints: Annotated[list[NodeEndpoint], Wire("[]NodeEndpoint")] = field(
+        default_factory=list
+    )

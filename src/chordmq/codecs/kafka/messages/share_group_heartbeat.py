@@ -1,0 +1,57 @@
+"""Kafka's ShareGroupHeartbeat messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import NO_UUID, Wire
+
+
+@dataclass(slots=True)
+class ShareGroupHeartbeatRequest:
+    """ShareGroupHeartbeatRequest, versions 1."""
+
+    api_key: ClassVar[int] = 76
+    versions: ClassVar[range] = range(1, 2)
+    flexible_since: ClassVar[int | None] = 0
+
+    group_id: Annotated[str, Wire("string")] = ""
+    member_id: Annotated[str, Wire("string")] = ""
+    member_epoch: Annotated[int, Wire("int32")] = 0
+    rack_id: Annotated[str | None, Wire("string", nullable="0+")] = None
+    subscribed_topic_names: Annotated[list[str] | None, Wire("[]string", nullable="0+")] = None
+
+
+@dataclass(slots=True)
+class TopicPartitions:
+    """The partitions assigned to the member."""
+
+    topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
+    partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Assignment:
+    """null if not provided; the assignment otherwise."""
+
+    topic_partitions: Annotated[list[TopicPartitions], Wire("[]TopicPartitions")] = field(
+        default_factory=list
+    )
+
+
+@dataclass(slots=True)
+class ShareGroupHeartbeatResponse:
+    """ShareGroupHeartbeatResponse, versions 1."""
+
+    api_key: ClassVar[int] = 76
+    versions: ClassVar[range] = range(1, 2)
+    flexible_since: ClassVar[int | None] = 0
+
+    throttle_time_ms: Annotated[int, Wire("int32")] = 0
+    error_code: Annotated[int, Wire("int16")] = 0
+    error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
+    member_id: Annotated[str | None, Wire("string", nullable="0+")] = None
+    member_epoch: Annotated[int, Wire("int32")] = 0
+    heartbeat_interval_ms: Annotated[int, Wire("int32")] = 0
+    assignment: Annotated[Assignment | None, Wire("Assignment", nullable="0+")] = None

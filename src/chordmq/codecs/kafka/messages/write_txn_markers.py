@@ -1,0 +1,84 @@
+"""Kafka's WriteTxnMarkers messages, written by scripts/generate_messages.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from chordmq.codecs.kafka.wire import Wire
+
+
+@dataclass(slots=True)
+class WritableTxnMarkerTopic:
+    """Each topic that we want to write transaction marker(s) for."""
+
+    name: Annotated[str, Wire("string")] = ""
+    partition_indexes: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class WritableTxnMarker:
+    """The transaction markers to be written."""
+
+    producer_id: Annotated[int, Wire("int64")] = 0
+    producer_epoch: Annotated[int, Wire("int16")] = 0
+    transaction_result: Annotated[bool, Wire("bool")] = False
+    topics: Annotated[list[WritableTxnMarkerTopic], Wire("[]WritableTxnMarkerTopic")] = field(
+        default_factory=list
+    )
+    coordinator_epoch: Annotated[int, Wire("int32")] = 0
+    transaction_version: Annotated[int, Wire("int8", "2+", ignorable=True)] = 0
+
+
+@dataclass(slots=True)
+class WriteTxnMarkersRequest:
+    """WriteTxnMarkersRequest, versions 1-2."""
+
+    api_key: ClassVar[int] = 27
+    versions: ClassVar[range] = range(1, 3)
+    flexible_since: ClassVar[int | None] = 1
+
+    markers: Annotated[list[WritableTxnMarker], Wire("[]WritableTxnMarker")] = field(
+        default_factory=list
+    )
+
+
+@dataclass(slots=True)
+class WritableTxnMarkerPartitionResult:
+    """The results by partition."""
+
+    partition_index: Annotated[int, Wire("int32")] = 0
+    error_code: Annotated[int, Wire("int16")] = 0
+
+
+@dataclass(slots=True)
+class WritableTxnMarkerTopicResult:
+    """The results by topic."""
+
+    name: Annotated[str, Wire("string")] = ""
+    partitions: Annotated[
+        list[WritableTxnMarkerPartitionResult], Wire("[]WritableTxnMarkerPartitionResult")
+    ] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class WritableTxnMarkerResult:
+    """The results for writing makers."""
+
+    producer_id: Annotated[int, Wire("int64")] = 0
+    topics: Annotated[
+        list[WritableTxnMarkerTopicResult], Wire("[]WritableTxnMarkerTopicResult")
+    ] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class WriteTxnMarkersResponse:
+    """WriteTxnMarkersResponse, versions 1-2."""
+
+    api_key: ClassVar[int] = 27
+    versions: ClassVar[range] = range(1, 3)
+    flexible_since: ClassVar[int | None] = 1
+
+    markers: Annotated[list[WritableTxnMarkerResult], Wire("[]WritableTxnMarkerResult")] = field(
+        default_factory=list
+    )
