@@ -1,0 +1,259 @@
+"""One YAML file, the environment and the command line, read into the settings of each part.
+
+Every setting has one dotted name, `kafka.port`; those under `broker.` are Kafka's own names. The
+strongest source wins: `--set kafka.port=19092`, then the environment (`CHORDMQ_KAFKA_PORT`), then
+the file, where `${NAME:default}` stands for a variable of the environment, then the default.
+"""
+
+import dataclasses
+import difflib
+import ipaddress
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
+from chordmq.errors import InvalidSetting
+from chordmq.fronts.listener import ListenerSettings
+from chordmq.logs import LogsSettings
+
+if TYPE_CHECKING:
+    import yaml
+    from _typeshed import DataclassInstance
+
+    Settings = TypeVar("Settings", bound=DataclassInstance)
+
+ENVIRONMENT_PREFIX = "CHORDMQ_"
+ENVIRONMENT_ALIASES = {"HTTP_PORT": "http.port"}
+LEVELS_PREFIX = "logs.levels."
+PORT_MAX = 65535
+PLACEHOLDER = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
+
+Texts = dict[str, str]
+"""Settings as written, by their dotted names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything that a node can be told."""
+
+    data_dir: Path = Path("data")
+    """Where the node keeps everything that it stores."""
+    shutdown_timeout_s: float = 10.0
+    """How long requests under way may take to finish when the node is told to stop."""
+    insecure: bool = False
+    """Listen beyond this machine although nobody has to authenticate."""
+    kafka: ListenerSettings = field(default_factory=ListenerSettings)
+    http: ListenerSettings = field(
+        default_factory=lambda: ListenerSettings(port=8080, connections_max=1_000)
+    )
+    broker: BrokerSettings = field(default_factory=BrokerSettings)
+    logs: LogsSettings = field(default_factory=LogsSettings)
+
+
+def load(
+    file: Path | None = None,
+    *,
+    environment: Mapping[str, str],
+    assignments: Iterable[str] = (),
+) -> Config:
+    """Read the configuration; raise InvalidSetting with the setting's name for what is wrong."""
+    texts = {
+        **(from_file(file, environment) if file else {}),
+        **from_environment(environment),
+        **from_assignments(assignments),
+    }
+    for name in texts:
+        if name not in known() and not name.startswith(LEVELS_PREFIX):
+            raise unknown(name)
+    config = build(texts)
+    refuse_exposure(config)
+    return config
+
+
+def from_file(file: Path, environment: Mapping[str, str]) -> Texts:
+    """Return the settings of a YAML file, with its placeholders filled in."""
+    # Most starts need no file, and the parser takes a while to load.
+    import yaml
+
+    try:
+        root = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        leaves = list(flatten(root)) if root else []
+    except OSError as error:
+        raise InvalidSetting(f"{file}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidSetting(f"{file} is not YAML: {error}") from None
+    texts: Texts = {}
+    for name, text in leaves:
+        if name in texts:
+            raise InvalidSetting(f"{file}: {name} stands there twice")
+        texts[name] = fill(name, text, environment)
+    return texts
+
+
+def flatten(node: "yaml.Node", name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the leaves of a YAML tree as dotted names and texts; an empty one says nothing."""
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from flatten(value, f"{name}.{key.value}" if name else str(key.value))
+    elif not name:
+        raise InvalidSetting("the file must hold settings by name, such as `kafka: {port: 9092}`")
+    elif isinstance(node, yaml.SequenceNode):
+        yield name, ",".join(str(item.value) for item in node.value)
+    elif not node.tag.endswith(":null"):
+        yield name, node.value
+
+
+def fill(name: str, text: str, environment: Mapping[str, str]) -> str:
+    """Replace `${NAME:default}` by the variable or its default; `$${` stands for `${`."""
+
+    def value(found: re.Match[str]) -> str:
+        escape, variable, default = found.groups()
+        if escape:
+            return found.group()[1:]
+        if variable in environment:
+            return environment[variable]
+        if default is None:
+            raise InvalidSetting(
+                f"{name}: the environment has no {variable}, and no default is given"
+            )
+        return str(default)
+
+    return PLACEHOLDER.sub(value, text)
+
+
+def from_environment(environment: Mapping[str, str]) -> Texts:
+    """Return the settings that the environment holds.
+
+    Other variables with our prefix are let be: Kubernetes puts some into every container.
+    """
+    names = {variable(name): name for name in known()} | ENVIRONMENT_ALIASES
+    return {name: environment[key] for key, name in reversed(names.items()) if key in environment}
+
+
+def from_assignments(assignments: Iterable[str]) -> Texts:
+    """Return the settings written as `name=value`."""
+    texts = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise InvalidSetting(f"{assignment!r} is not of the form name=value")
+        texts[name.strip()] = text.strip()
+    return texts
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return ENVIRONMENT_PREFIX + name.upper().replace(".", "_")
+
+
+def known() -> list[str]:
+    """Return the name of every setting, except the levels of single modules."""
+    names = [*_plain(Config)]
+    names += (f"{part}.{name}" for part in ("kafka", "http") for name in _plain(ListenerSettings))
+    names += (f"logs.{name}" for name in _plain(LogsSettings))
+    names += (f"broker.{name}" for name in (*broker_settings(), *topic_names()))
+    return names
+
+
+def unknown(name: str) -> InvalidSetting:
+    """Return the error for a name that is not a setting, with the nearest one that is."""
+    nearest = difflib.get_close_matches(name, known(), n=1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    return InvalidSetting(f"no setting is called {name!r}{hint}")
+
+
+def build(texts: Texts) -> Config:
+    """Build the settings of every part from their texts."""
+    defaults = Config()
+    logs = dataclasses.replace(
+        _changed(defaults.logs, "logs.", texts), levels=_below(LEVELS_PREFIX, texts)
+    )
+    return dataclasses.replace(
+        _changed(defaults, "", texts),
+        kafka=_changed(defaults.kafka, "kafka.", texts),
+        http=_changed(defaults.http, "http.", texts),
+        broker=BrokerSettings.from_texts(_below("broker.", texts)),
+        logs=logs,
+    )
+
+
+def refuse_exposure(config: Config) -> None:
+    """Refuse to listen beyond this machine while nobody has to authenticate."""
+    for part, settings in (("kafka", config.kafka), ("http", config.http)):
+        if not config.insecure and not is_loopback(settings.host):
+            raise InvalidSetting(
+                f"{part}.host {settings.host!r} can be reached from other machines, and nobody has "
+                "to authenticate; listen on 127.0.0.1, or accept the risk with --insecure"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only programs on this machine can reach the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def read(name: str, kind: Any, text: str) -> Any:
+    """Return the value that a setting's text means for a field of this type."""
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        if text not in choices:
+            raise InvalidSetting(f"{name}: {text!r} is none of {', '.join(choices)}")
+        return text
+    reader, expected = READERS[kind]
+    try:
+        value = reader(text)
+    except ValueError:
+        raise InvalidSetting(f"{name}: {text!r} is not {expected}") from None
+    limit = PORT_MAX if name.endswith("port") else math.inf
+    if isinstance(value, int | float) and not 0 <= value <= limit:
+        raise InvalidSetting(f"{name}: {text} is out of range")
+    return value
+
+
+def read_truth(text: str) -> bool:
+    """Return the truth value of a word."""
+    words = {"true": True, "yes": True, "on": True, "1": True}
+    words |= {"false": False, "no": False, "off": False, "0": False}
+    try:
+        return words[text.lower()]
+    except KeyError:
+        raise ValueError(text) from None
+
+
+READERS: dict[type, tuple[Callable[[str], Any], str]] = {
+    bool: (read_truth, "true or false"),
+    int: (int, "a whole number"),
+    float: (float, "a number"),
+    str: (str, "a text"),
+    Path: (Path, "a path"),
+}
+
+
+def _changed(defaults: "Settings", prefix: str, texts: Texts) -> "Settings":
+    values = {
+        name: read(prefix + name, kind, texts[prefix + name])
+        for name, kind in _plain(type(defaults)).items()
+        if prefix + name in texts
+    }
+    return dataclasses.replace(defaults, **values)
+
+
+def _plain(settings: type) -> dict[str, Any]:
+    """Return the fields that one text can set, with their types."""
+    hints = get_type_hints(settings)
+    return {
+        name: kind for name, kind in hints.items() if kind in READERS or get_origin(kind) is Literal
+    }
+
+
+def _below(prefix: str, texts: Texts) -> Texts:
+    return {name[len(prefix) :]: text for name, text in texts.items() if name.startswith(prefix)}
