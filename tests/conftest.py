@@ -1,0 +1,76 @@
+"""Running nodes for the tests that need one, and their logs when such a test fails."""
+
+import uuid
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.running_node import RunningNode
+
+StartNode = Callable[..., RunningNode]
+
+LOG_TAIL_LINES = 60
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    """Give a node that all tests of this worker share; use names of your own on it."""
+    running = RunningNode(tmp_path_factory.mktemp("node"))
+    try:
+        running.start()
+        yield running
+    finally:
+        running.close()
+
+
+@pytest.fixture
+def start_node(tmp_path: Path) -> Iterator[StartNode]:
+    """Give a function that starts a node of the test's own, with settings of its own."""
+    started: list[RunningNode] = []
+
+    def start(settings: Mapping[str, str] | None = None) -> RunningNode:
+        running = RunningNode(tmp_path / f"node-{len(started)}", settings)
+        started.append(running)
+        running.start()
+        return running
+
+    yield start
+    for running in started:
+        running.close()
+
+
+@pytest.fixture
+def own_node(start_node: StartNode) -> RunningNode:
+    """Give a node that only this test uses and may kill."""
+    return start_node()
+
+
+@pytest.fixture
+def name() -> str:
+    """Give a name that no other test uses, for topics and groups."""
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the end of the log of every node that a failed test used to its report."""
+    report = yield
+    if report.failed:
+        for log in _logs(item):
+            report.sections.append((f"node log {log.parent}", _tail(log)))
+    return report
+
+
+def _logs(item: pytest.Item) -> list[Path]:
+    used = getattr(item, "funcargs", {})
+    nodes = [value for value in used.values() if isinstance(value, RunningNode)]
+    own = used.get("tmp_path")
+    logs = {node.log for node in nodes} | (set(own.glob("node-*/node.log")) if own else set())
+    return sorted(log for log in logs if log.exists())
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])

@@ -1,0 +1,65 @@
+"""The broker that the interop tests talk to: a node of ours, or any other as an oracle.
+
+`CHORDMQ_TEST_BOOTSTRAP=127.0.0.1:9092 pytest tests/interop` runs the same tests against the broker
+at that address, Apache Kafka for example: a test that fails there expects the wrong thing.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.wire import Wire
+
+CreateTopic = Callable[..., str]
+
+EXTERNAL = "CHORDMQ_TEST_BOOTSTRAP"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything here as using a third-party client."""
+    for item in items:
+        if "/interop/" in item.path.as_posix():
+            item.add_marker(pytest.mark.interop)
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Give the address of the broker under test."""
+    external = os.environ.get(EXTERNAL)
+    return external or str(request.getfixturevalue("node").bootstrap)
+
+
+@pytest.fixture(scope="session")
+def address(bootstrap: str) -> tuple[str, int]:
+    """Give the address of the broker under test as host and port."""
+    host, port = bootstrap.rsplit(":", 1)
+    return host, int(port)
+
+
+@pytest.fixture
+def wire(address: tuple[str, int]) -> Iterator[Wire]:
+    """Give a raw connection to the broker."""
+    with Wire(address) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap: str) -> AdminClient:
+    """Give librdkafka's admin client."""
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture
+def create_topic(admin: AdminClient, name: str) -> CreateTopic:
+    """Give a function that creates a topic of this test's own and returns its name."""
+
+    def create(*, partitions: int = 1, suffix: str = "", **settings: str) -> str:
+        config = {setting.replace("_", "."): value for setting, value in settings.items()}
+        wanted = NewTopic(name + suffix, partitions, 1, config=config)
+        admin.create_topics([wanted])[wanted.topic].result(20)
+        return str(wanted.topic)
+
+    return create

@@ -1,0 +1,158 @@
+"""A ChordMQ node as its users run it: a process of its own, killed and restarted by tests."""
+
+import ctypes
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+READY_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 20.0
+# Below the ports that the kernel gives to outgoing connections, so that none of them can take the
+# node's port while it is down between a kill and a restart.
+PORTS = range(18000, 32000)
+SETTINGS = {"broker.group.initial.rebalance.delay.ms": "0"}
+
+
+class RunningNode:
+    """One node on loopback; its addresses and its data stay the same over restarts."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.data = directory / "data"
+        self.log = directory / "node.log"
+        self.address = ("127.0.0.1", free_port())
+        self.http_address = ("127.0.0.1", free_port())
+        self.settings = SETTINGS | dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Return the Kafka address as clients want it."""
+        return f"{self.address[0]}:{self.address[1]}"
+
+    @property
+    def http(self) -> str:
+        """Return the HTTP address as a URL."""
+        return f"http://{self.http_address[0]}:{self.http_address[1]}"
+
+    @property
+    def pid(self) -> int:
+        """Return the process id of the running node."""
+        assert self._process is not None, "the node is not running"
+        return self._process.pid
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start the process and, unless told otherwise, wait until it is ready."""
+        assert self._process is None, "the node is running already"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command(), cwd=self.directory, stdout=log, stderr=log,
+                start_new_session=True, preexec_fn=_die_with_parent,
+            )  # fmt: skip
+        if wait:
+            self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Return when the node says that it is ready; fail if it ends or takes too long."""
+        assert self._process is not None
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not self.is_ready():
+            if self._process.poll() is not None:
+                raise AssertionError(f"the node ended with {self._process.returncode}")
+            if time.monotonic() > deadline:
+                raise AssertionError("the node did not become ready")
+            time.sleep(0.01)
+
+    def is_ready(self) -> bool:
+        """Ask the node over HTTP whether it is ready."""
+        try:
+            with urllib.request.urlopen(f"{self.http}/ready", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    def kill9(self) -> None:
+        """End the process as a crash would."""
+        self._signal(signal.SIGKILL)
+        self._wait()
+
+    def stop(self) -> int:
+        """Ask the node to stop and return its exit status."""
+        self._signal(signal.SIGTERM)
+        return self._wait()
+
+    def restart(self) -> None:
+        """Kill the node, if it runs, and start it again on the same data."""
+        if self._process is not None:
+            self.kill9()
+        self.start()
+
+    def close(self) -> None:
+        """End the process if it still runs, whatever its state."""
+        if self._process is not None:
+            self.kill9()
+
+    def is_running(self) -> bool:
+        """Return whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def resident_bytes(self) -> int:
+        """Return how much memory the process holds now."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def _command(self) -> list[str]:
+        settings = {
+            "data_dir": str(self.data),
+            "kafka.port": str(self.address[1]),
+            "http.port": str(self.http_address[1]),
+            **self.settings,
+        }
+        command = [sys.executable, "-m", "chordmq", "serve"]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+        return command
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def _wait(self) -> int:
+        assert self._process is not None
+        try:
+            return self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        finally:
+            self._process = None
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on and that the kernel does not hand out."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def _die_with_parent() -> None:
+    """Let the kernel end the node when the test process ends, even by kill -9."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
