@@ -191,3 +191,7 @@ class UnsupportedVersion(ChordMQError):
 
 class ShuttingDown(ChordMQError):
     """The node is stopping and takes no new work."""
+
+
+class CannotStart(Exception):
+    """The node cannot start; the message says what is in the way and what to change."""

@@ -91,18 +91,23 @@ def _hidden(name: str, value: Any) -> Any:
 
 def set_level(module: str, level: str | None) -> None:
     """Set the level of a module and what is below it; None gives it back its parent's level."""
-    if level is not None and level.lower() not in LEVELS:
-        raise InvalidSetting(f"no log level is called {level!r}; there are {', '.join(LEVELS)}")
+    check_level(module, level)
+    logging.getLogger(None if module == ROOT else module).setLevel(
+        logging.NOTSET if level is None else level.upper()
+    )
+
+
+def check_level(module: str, level: object) -> None:
+    """Raise InvalidSetting unless the module exists and the level can be set on it."""
     if level is None and module == ROOT:
         raise InvalidSetting("the root needs a level of its own")
+    if level is not None and not (isinstance(level, str) and level.lower() in LEVELS):
+        raise InvalidSetting(f"no log level is called {level!r}; there are {', '.join(LEVELS)}")
     known = modules()
     if module not in known:
         nearest = difflib.get_close_matches(module, known, n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
         raise InvalidSetting(f"no module is called {module!r}{hint}")
-    logging.getLogger(None if module == ROOT else module).setLevel(
-        logging.NOTSET if level is None else level.upper()
-    )
 
 
 def levels() -> dict[str, str]:

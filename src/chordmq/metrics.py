@@ -64,7 +64,7 @@ def histogram(name: str, text: str, value: Histogram) -> Metric:
 
 
 class Metrics:
-    """The sources of one node; a prometheus-client collector that reads them on demand."""
+    """The sources of one node."""
 
     def __init__(self) -> None:
         self._sources: list[Source] = []
@@ -73,21 +73,29 @@ class Metrics:
         """Include the numbers of a source from now on."""
         self._sources.append(source)
 
-    def collect(self) -> "Iterator[Family]":
-        """Yield every metric in the form of prometheus-client."""
-        for source in self._sources:
-            for metric in source():
-                yield family(metric)
+    def read(self) -> list[Metric]:
+        """Read every source."""
+        return [metric for source in self._sources for metric in source()]
 
-    def text(self) -> bytes:
-        """Return all metrics, those of the process too, as Prometheus reads them."""
+    def text(self, metrics: Iterable[Metric]) -> bytes:
+        """Return metrics, and those of the process, as Prometheus reads them."""
         # Imported when first asked for: it takes longer to load than the node to start.
         from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
         registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=registry)
-        registry.register(self)
+        registry.register(_Collected(metrics))
         return generate_latest(registry)
+
+
+class _Collected:
+    """Metrics in the form that prometheus-client collects."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> "Iterator[Family]":
+        return map(family, self._metrics)
 
 
 def family(metric: Metric) -> "Family":

@@ -1,0 +1,132 @@
+"""The HTTP interface: is the node alive and ready, what does it measure, how much does it log."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from chordmq import logs
+from chordmq.errors import ChordMQError, InvalidRequest
+from chordmq.metrics import CONTENT_TYPE, Metrics
+
+BODY_SIZE_MAX = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admin:
+    """What the HTTP interface shows of a node."""
+
+    metrics: Metrics
+    waiting: Callable[[], list[str]]
+    """Returns the reasons why the node does not serve clients; none when it does."""
+    info: Callable[[], Mapping[str, Any]]
+    """Returns what the node says about itself."""
+
+
+class AdminApp:
+    """The routes and their answers."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+
+    async def healthz(self, _request: Request) -> Response:
+        """Answer as long as the event loop turns."""
+        return JSONResponse({"status": "ok"})
+
+    async def ready(self, _request: Request) -> Response:
+        """Say whether clients can be served, and if not, why."""
+        reasons = self._admin.waiting()
+        if reasons:
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+            return JSONResponse({"status": "not ready", "reasons": reasons}, status)
+        return JSONResponse({"status": "ready"})
+
+    async def metrics(self, _request: Request) -> Response:
+        """Return every measure in Prometheus' text form."""
+        metrics = self._admin.metrics
+        # The numbers are read on the event loop that owns them, and written down in a thread.
+        text = await asyncio.to_thread(metrics.text, metrics.read())
+        return Response(text, media_type=CONTENT_TYPE)
+
+    async def info(self, _request: Request) -> Response:
+        """Say who this node is and where it listens."""
+        return JSONResponse(self._admin.info())
+
+    async def log_levels(self, request: Request) -> Response:
+        """Show the log levels, or change some: `{"chordmq.fronts": "debug", "asyncio": null}`."""
+        if request.method == "PUT":
+            wanted = await read_object(request)
+            for module, level in wanted.items():
+                logs.check_level(module, level)
+            for module, level in wanted.items():
+                logs.set_level(module, level)
+        return JSONResponse({"levels": logs.levels(), "modules": logs.modules()})
+
+
+def application(admin: Admin) -> Starlette:
+    """Return the HTTP interface of a node."""
+    app = AdminApp(admin)
+    return Starlette(
+        routes=[
+            Route("/healthz", app.healthz),
+            Route("/ready", app.ready),
+            Route("/metrics", app.metrics),
+            Route("/v1/info", app.info),
+            Route("/v1/log-levels", app.log_levels, methods=["GET", "PUT"]),
+        ],
+        exception_handlers={
+            ChordMQError: refuse,
+            HTTPException: refuse_by_status,
+            Exception: fail,
+        },
+    )
+
+
+async def read_object(request: Request) -> dict[str, Any]:
+    """Return the JSON object in the body of a request."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_SIZE_MAX:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"over {BODY_SIZE_MAX} bytes")
+    try:
+        value = json.loads(body)
+    except ValueError as error:
+        raise InvalidRequest(f"the body is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidRequest("the body is not a JSON object")
+    return value
+
+
+def refuse(_request: Request, error: Exception) -> Response:
+    """Answer a request that the node refuses."""
+    return complaint(HTTPStatus.BAD_REQUEST, type(error).__name__, str(error))
+
+
+def refuse_by_status(_request: Request, error: Exception) -> Response:
+    """Answer a request that fits no route."""
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    response = complaint(status, status.phrase.replace(" ", ""), str(error.detail))
+    response.headers.update(error.headers or {})
+    return response
+
+
+def fail(_request: Request, _error: Exception) -> Response:
+    """Answer when the node itself is at fault; the log has the details."""
+    return complaint(
+        HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "a fault of this node; its log says more"
+    )
+
+
+def complaint(status: HTTPStatus, error: str, message: str) -> Response:
+    """Return the form that every error has."""
+    return JSONResponse({"error": error, "message": message}, status)

@@ -1,0 +1,105 @@
+"""Drives one HTTP client: uvicorn's HTTP/1.1 protocol behind our listener."""
+
+import asyncio
+from typing import cast
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from chordmq.fronts.listener import Listener
+
+HEADERS_SIZE_MAX = 64 * 1024
+
+
+class HttpFront:
+    """What all HTTP connections of one listener share."""
+
+    def __init__(self, listener: Listener, app: Starlette) -> None:
+        self.listener = listener
+        self.state = ServerState()
+        self.config = uvicorn.Config(
+            app,
+            interface="asgi3",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            h11_max_incomplete_event_size=HEADERS_SIZE_MAX,
+        )
+
+    def connect(self) -> "HttpConnection":
+        """Return the protocol for a new client."""
+        return HttpConnection(self)
+
+    @property
+    def requests(self) -> int:
+        """Return how many requests were answered."""
+        return self.state.total_requests
+
+
+class HttpConnection(H11Protocol):
+    """One client; uvicorn speaks HTTP, the listener decides who may stay and for how long."""
+
+    def __init__(self, front: HttpFront) -> None:
+        super().__init__(front.config, front.state, {})
+        self._listener = front.listener
+        self._address = ""
+        self._is_admitted = False
+        self._has_begun = False
+        self.last_active_s = front.listener.clock.monotonic_s()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit the client, or hang up."""
+        peer = transport.get_extra_info("peername")
+        self._address = peer[0] if peer else ""
+        self._is_admitted = self._listener.admit(self, self._address)
+        if self._is_admitted:
+            super().connection_made(cast(asyncio.Transport, transport))
+        else:
+            cast(asyncio.Transport, transport).abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Take more of a request."""
+        if not self.is_partial:
+            self.last_active_s = self._listener.clock.monotonic_s()
+        self._has_begun = True
+        super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request of this client."""
+        self._has_begun = False
+        self.last_active_s = self._listener.clock.monotonic_s()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count the client out."""
+        if self._is_admitted:
+            super().connection_lost(exc)
+            self._listener.forget(self, self._address)
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a request is being answered."""
+        return self._has_begun and not self.is_partial
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether a request has begun and not ended."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return self._has_begun and (cycle is None or cycle.response_complete or cycle.more_body)
+
+    def drain(self) -> None:
+        """Finish the request that has arrived and take no more."""
+        self.shutdown()
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        self.transport.close()
+
+    def resume(self) -> None:
+        """Read on; the memory limit never stops HTTP, whose requests are small."""
