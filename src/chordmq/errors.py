@@ -148,6 +148,10 @@ class InvalidSessionTimeout(ChordMQError):
 class MemberIdRequired(ChordMQError):
     """A new member must join again with the id it was just given."""
 
+    def __init__(self, member_id: str) -> None:
+        super().__init__(f"join again as {member_id}")
+        self.member_id = member_id
+
 
 class FencedInstance(ChordMQError):
     """Another process has taken over this static member's instance id."""
