@@ -128,7 +128,7 @@ class Topics:
             raise InvalidTopicName(f"Topic '{name}' collides with existing topic: {other}")
         if partitions == USE_DEFAULT:
             partitions = self.settings.num_partitions
-        _check_partitions(partitions)
+        self._check_partitions(partitions, partitions)
         if replication_factor == USE_DEFAULT:
             replication_factor = self.settings.default_replication_factor
         if replication_factor < 1:
@@ -197,7 +197,7 @@ class Topics:
             raise InvalidPartitionCount(
                 f"Topic already has {now} partition(s), {partitions} were asked for."
             )
-        _check_partitions(partitions)
+        self._check_partitions(partitions, partitions - now)
         return topic
 
     async def add_partitions(self, name: str, partitions: int) -> None:
@@ -311,6 +311,20 @@ class Topics:
             if index % PARTITIONS_OPENED_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
+    def _check_partitions(self, partitions: int, more: int) -> None:
+        if partitions < 1:
+            raise InvalidPartitionCount("Number of partitions must be larger than 0.")
+        if partitions > PARTITIONS_PER_TOPIC_MAX:
+            raise PolicyViolation(
+                f"A topic may have {PARTITIONS_PER_TOPIC_MAX} partitions, not {partitions}."
+            )
+        there = sum(len(topic.partitions) for topic in self)
+        if there + more > self.settings.max_partitions:
+            raise PolicyViolation(
+                f"The node has {there} partitions and may have {self.settings.max_partitions} "
+                "(max.partitions)."
+            )
+
     def _check_free(self, row: TopicRow) -> None:
         """Refuse to begin a topic with files that are there already."""
         for index in range(row.partitions):
@@ -342,15 +356,6 @@ def check_name(name: str) -> None:
         raise InvalidTopicName(
             f"Topic name is invalid: '{name}' has characters other than ASCII letters and digits, "
             "'.', '_' and '-'."
-        )
-
-
-def _check_partitions(partitions: int) -> None:
-    if partitions < 1:
-        raise InvalidPartitionCount("Number of partitions must be larger than 0.")
-    if partitions > PARTITIONS_PER_TOPIC_MAX:
-        raise PolicyViolation(
-            f"{partitions} partitions were asked for; a topic may have {PARTITIONS_PER_TOPIC_MAX}."
         )
 
 
