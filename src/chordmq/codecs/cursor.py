@@ -1,23 +1,8 @@
-"""Variable-length integers in a buffer."""
+"""Reads numbers of variable length from a peer's bytes."""
 
 from chordmq.errors import DecodeError
 
 UVARINT_BITS_MAX = 35
-SMALL = 2048
-"""Numbers below this have their bytes in the table `UVARINTS`."""
-
-
-def uvarint(number: int) -> bytes:
-    """Return an unsigned number in groups of seven bits, the lowest first."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-UVARINTS = tuple(uvarint(number) for number in range(SMALL))
 
 
 def read_uvarint(data: memoryview | bytes, position: int) -> tuple[int, int]:

@@ -4,8 +4,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from chordmq.codecs.cursor import SMALL, UVARINTS, uvarint
 from chordmq.codecs.kafka.wire import FORMATS, NO_UUID, Field, fields_at
+from chordmq.records.varint import SMALL, UVARINTS, uvarint
 
 Encoder = Callable[[Any], bytearray]
 
