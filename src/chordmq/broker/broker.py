@@ -1,0 +1,101 @@
+"""The one door to the log: partitions, topics, groups and producer ids of this node."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from chordmq.broker.coordinator import GroupCoordinator
+from chordmq.broker.flusher import Flusher
+from chordmq.broker.partition import Partition, Shared, log_settings
+from chordmq.broker.settings import BrokerSettings
+from chordmq.broker.topics import Topic, Topics
+from chordmq.clock import Clock
+from chordmq.errors import UnknownTopic
+from chordmq.records.record import NewRecord, build_batch
+from chordmq.storage.directories import partition_directory
+from chordmq.storage.log import Log
+from chordmq.storage.metadata.database import Database
+from chordmq.storage.metadata.identity import Identity
+from chordmq.storage.metadata.segments import SegmentCatalogue
+from chordmq.storage.metadata.topics import TopicTable
+from chordmq.storage.tail import TailBudget
+
+
+class Broker:
+    """Opens everything below `directory` and serves it; all fronts talk to this class only."""
+
+    def __init__(
+        self, directory: Path, settings: BrokerSettings, clock: Clock, flusher: Flusher
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.clock = clock
+        self.shared = Shared(flusher, clock)
+        self.node_id = settings.node_id
+        self.database = Database(directory / "meta.db")
+        self.identity = Identity(self.database)
+        self.tail = TailBudget(settings.log_memory_max_bytes, clock)
+        self._catalogue = SegmentCatalogue(self.database)
+        self.topics = Topics(
+            directory / "topics", TopicTable(self.database), settings, self._open_partition
+        )
+        self.groups = GroupCoordinator(self)
+        self._producer_ids: Iterator[int] = iter(())
+        self._producer_ids_lock = asyncio.Lock()
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """Return the node's settings in force."""
+        return self.topics.settings
+
+    @property
+    def cluster_id(self) -> str:
+        """Return the id that all nodes of the cluster share."""
+        return self.identity.cluster_id
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """Return the partition, or raise UnknownTopic."""
+        return _partition(self.topics.get(topic), index)
+
+    def partition_by_id(self, topic_id: bytes, index: int) -> Partition:
+        """Return the partition, or raise UnknownTopicId."""
+        return _partition(self.topics.by_id(topic_id), index)
+
+    def partitions(self) -> Iterator[Partition]:
+        """Yield every partition of the node."""
+        for topic in self.topics:
+            yield from topic.partitions
+
+    async def append_records(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
+        """Append records as one batch; return the first offset once all are committed."""
+        target = self.partition(topic, partition)
+        appended = target.append(memoryview(build_batch(records)))
+        committed = target.committed(appended.next_offset)
+        if committed is not None:
+            await committed
+        return appended.base_offset
+
+    async def new_producer_id(self) -> int:
+        """Return an id that no producer has had, also across restarts."""
+        async with self._producer_ids_lock:
+            producer_id = next(self._producer_ids, None)
+            if producer_id is None:
+                self._producer_ids = iter(await self.identity.take_producer_ids())
+                producer_id = next(self._producer_ids)
+            return producer_id
+
+    def close(self) -> None:
+        """Flush and close everything; a clean end makes the next start quick."""
+        self.shared.flusher.close()
+        self.topics.close()
+        self.database.close()
+
+    def _open_partition(self, topic: Topic, index: int) -> Partition:
+        directory = partition_directory(self.topics.directory, topic.name, index)
+        log = Log(directory, log_settings(topic.settings), self.clock, self.tail, self._catalogue)
+        return Partition(topic.name, index, log, topic.settings, self.shared)
+
+
+def _partition(topic: Topic, index: int) -> Partition:
+    if not 0 <= index < len(topic.partitions):
+        raise UnknownTopic(f"{topic.name} has {len(topic.partitions)} partitions, not {index}")
+    return topic.partitions[index]

@@ -1,0 +1,252 @@
+"""One partition: takes batches, says what is committed, and wakes those who wait for more."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+from chordmq.broker.flusher import Flusher
+from chordmq.broker.intake import Intake
+from chordmq.broker.producers import NO_PRODUCER, ProducerState
+from chordmq.broker.settings import TopicSettings
+from chordmq.clock import Clock
+from chordmq.errors import (
+    CorruptBatch,
+    DiskFull,
+    FencedLeaderEpoch,
+    OffsetOutOfRange,
+    UnknownLeaderEpoch,
+    UnknownTopic,
+)
+from chordmq.records.batch import BatchHeader, place
+from chordmq.storage.log import Log, LogSettings
+
+NO_EPOCH = -1
+
+
+class Reader(Protocol):
+    """Somebody who waits for new records; woken once, then asks again."""
+
+    def wake(self) -> None:
+        """Take note that there is more to read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a batch came to lie."""
+
+    base_offset: int
+    next_offset: int
+    append_time_ms: int
+    """The broker's time when the topic uses it, else -1."""
+    start_offset: int
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all partitions of a node share."""
+
+    flusher: Flusher
+    clock: Clock
+    full: str = ""
+    """Why writes are refused, or empty; set when the disk is almost full. Reads go on."""
+
+
+class Partition:
+    """The only writer of its log; lives on the event loop, so that nothing needs a lock.
+
+    The high watermark is the end of what consumers may see. With flush=disk it follows the flushed
+    offset, so that nobody ever reads a record that a power cut could take back.
+    """
+
+    def __init__(
+        self, topic: str, index: int, log: Log, settings: TopicSettings, shared: Shared
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.leader_epoch = 0
+        self.producers = ProducerState()
+        self.bytes_in = 0
+        self.records_in = 0
+        self.is_closed = False
+        self._shared = shared
+        self._flusher = shared.flusher
+        self._commits: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._readers: dict[Reader, None] = {}
+        self.high_watermark = 0
+        self.settings = settings
+        self._restore_producers()
+        self._advance(log.flushed_offset)
+
+    @property
+    def settings(self) -> TopicSettings:
+        """Return the topic's settings in force."""
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: TopicSettings) -> None:
+        self._settings = settings
+        self._intake = Intake(settings, self._shared.clock)
+        self._flushes = settings.flushes_to_disk
+        self.log.settings = log_settings(settings)
+        if not self._flushes:
+            self._advance(self.log.end_offset)
+
+    @property
+    def stable_offset(self) -> int:
+        """Return the end of what a reader of committed transactions may see."""
+        return self.high_watermark
+
+    def append(self, data: memoryview) -> Appended:
+        """Check one batch, give it its offsets and write it; a repeated one is not written again."""
+        if self.is_closed:
+            raise UnknownTopic(f"{self.topic} was deleted")
+        if self._shared.full:
+            raise DiskFull(self._shared.full)
+        log = self.log
+        data, header, append_time_ms = self._intake.check(data)
+        if header.producer_id != NO_PRODUCER:
+            known = self.producers.check(header)
+            if known is not None:
+                last = known + header.last_offset_delta
+                return Appended(known, last + 1, append_time_ms, log.start_offset)
+        base = header.base_offset = log.end_offset
+        header.leader_epoch = self.leader_epoch
+        place(data, 0, base, self.leader_epoch)
+        log.append(data, [header])
+        self._written(header)
+        return Appended(base, header.next_offset, append_time_ms, log.start_offset)
+
+    def _written(self, header: BatchHeader) -> None:
+        self.producers.replay(header)
+        self.bytes_in += header.size
+        self.records_in += header.record_count
+        if self._flushes:
+            self._flusher.request(self)
+        else:
+            self._advance(self.log.end_offset)
+
+    def flushed(self) -> None:
+        """Move the high watermark after the log's flushed offset has moved."""
+        if self._flushes:
+            self._advance(self.log.flushed_offset)
+            if self.log.flushed_offset < self.log.end_offset:
+                self._flusher.request(self)
+
+    def committed(self, next_offset: int) -> asyncio.Future[None] | None:
+        """Return None if all before `next_offset` is committed, else a future that waits for it."""
+        if next_offset <= self.high_watermark:
+            return None
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._commits.append((next_offset, future))
+        return future
+
+    def _advance(self, high_watermark: int) -> None:
+        if high_watermark <= self.high_watermark:
+            return
+        self.high_watermark = high_watermark
+        commits = self._commits
+        while commits and commits[0][0] <= high_watermark:
+            future = commits.popleft()[1]
+            if not future.done():
+                future.set_result(None)
+        if self._readers:
+            readers, self._readers = self._readers, {}
+            for reader in readers:
+                reader.wake()
+
+    def read(self, offset: int, max_bytes: int) -> list[memoryview]:
+        """Return whole committed batches from the one that holds `offset` on."""
+        log = self.log
+        if not log.start_offset <= offset <= log.end_offset:
+            raise OffsetOutOfRange(
+                f"{self.topic}-{self.index} has offsets {log.start_offset} to {log.end_offset}, "
+                f"not {offset}"
+            )
+        if offset >= self.high_watermark:
+            return []
+        return log.read(offset, max_bytes, limit=self.high_watermark)
+
+    def wait(self, reader: Reader) -> None:
+        """Have `reader` woken once when more is committed."""
+        self._readers[reader] = None
+
+    def forget(self, reader: Reader) -> None:
+        """Do not wake `reader` any more."""
+        self._readers.pop(reader, None)
+
+    def check_epoch(self, epoch: int) -> None:
+        """Refuse a client whose knowledge of the leader is older or newer than ours."""
+        if epoch != NO_EPOCH and epoch != self.leader_epoch:
+            if epoch < self.leader_epoch:
+                raise FencedLeaderEpoch(f"the leader epoch is {self.leader_epoch}, not {epoch}")
+            raise UnknownLeaderEpoch(f"the leader epoch is {self.leader_epoch}, not yet {epoch}")
+
+    def delete_records(self, before: int) -> int:
+        """Drop records before an offset (-1: all committed ones); return the new first offset."""
+        if before == -1:
+            before = self.high_watermark
+        if not 0 <= before <= self.high_watermark:
+            raise OffsetOutOfRange(
+                f"{self.topic}-{self.index} is committed up to {self.high_watermark}, not {before}"
+            )
+        self.log.delete_before(before)
+        return self.log.start_offset
+
+    def save_producers(self) -> None:
+        """Store the producers' state beside the log, so that the next start reads less."""
+        if self.producers.producers:
+            self.log.write_snapshot(self.log.end_offset, self.producers.snapshot())
+
+    def _restore_producers(self) -> None:
+        """Read the newest snapshot, then the batches after it."""
+        start = self.log.start_offset
+        snapshot = self.log.newest_snapshot()
+        if snapshot is not None:
+            try:
+                self.producers.restore(snapshot[1])
+                start = max(start, snapshot[0])
+            except CorruptBatch:
+                pass  # the batches themselves say the same, only slower
+        for header in self.log.batches(start):
+            self.producers.replay(header)
+
+    def close(self) -> None:
+        """Store what a restart needs, and close the log."""
+        self._end()
+        self.save_producers()
+        self.log.close()
+
+    async def discard(self) -> None:
+        """Close the log of a deleted topic as soon as no flush is under way."""
+        self._end()
+        await self._flusher.finished(self)
+        self.log.close()
+
+    def _end(self) -> None:
+        """Tell all who wait that nothing more comes."""
+        self.is_closed = True
+        for _, future in self._commits:
+            future.cancel()
+        self._commits.clear()
+        readers, self._readers = self._readers, {}
+        for reader in readers:
+            reader.wake()
+
+
+def log_settings(settings: TopicSettings) -> LogSettings:
+    """Return what the log needs to know of its topic's settings."""
+    return LogSettings(
+        segment_bytes=settings.segment_bytes,
+        segment_ms=settings.segment_ms,
+        index_interval_bytes=settings.index_interval_bytes,
+        retention_ms=settings.retention_ms,
+        retention_bytes=settings.retention_bytes,
+        memory_retention_ms=settings.memory_retention_ms,
+        cleanup=frozenset(settings.cleanup_policy),
+        delete_retention_ms=settings.delete_retention_ms,
+        min_compaction_lag_ms=settings.min_compaction_lag_ms,
+        min_cleanable_dirty_ratio=settings.min_cleanable_dirty_ratio,
+    )

@@ -1,0 +1,109 @@
+"""Cuts a byte stream into length-prefixed frames, each in a buffer of its own.
+
+All idle connections share one receive buffer: a connection owns memory only while a frame of it is
+half received, and that memory grows with what has really arrived, not with what the peer announced.
+"""
+
+import struct
+
+from chordmq.errors import DecodeError
+
+PREFIX_SIZE = 4
+SHARED_SIZE = 256 * 1024
+FIRST_SIZE_MAX = 1024 * 1024
+
+_PREFIX = struct.Struct(">i")
+_shared = memoryview(bytearray(SHARED_SIZE))
+
+
+class FrameReader:
+    """Turns bytes into frames: `room()` says where to put them, `received(n)` how many came."""
+
+    __slots__ = ("_filled", "_frame", "_prefix", "_prefix_filled", "_size", "frame_size_max")
+
+    def __init__(self, frame_size_max: int) -> None:
+        self.frame_size_max = frame_size_max
+        self._prefix = bytearray(PREFIX_SIZE)
+        self._prefix_filled = 0
+        self._frame: bytearray | None = None
+        self._size = 0
+        self._filled = 0
+
+    @property
+    def held(self) -> int:
+        """Return the bytes of memory kept for a frame that has not arrived whole."""
+        return len(self._frame) if self._frame is not None else 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether a frame has begun and not ended."""
+        return self._frame is not None or self._prefix_filled > 0
+
+    def room(self) -> memoryview:
+        """Return the buffer for the next bytes of the connection."""
+        if self._frame is not None:
+            return memoryview(self._frame)[self._filled :]
+        if self._prefix_filled:
+            return memoryview(self._prefix)[self._prefix_filled :]
+        return _shared
+
+    def received(self, count: int) -> list[memoryview]:
+        """Take note of `count` bytes put into `room()`; return the frames they complete."""
+        if self._frame is not None:
+            return self._received_frame(count)
+        if self._prefix_filled:
+            self._prefix_filled += count
+            if self._prefix_filled == PREFIX_SIZE:
+                self._begin(self._check(_PREFIX.unpack(self._prefix)[0]))
+            return self._take_empty()
+        return self._received_shared(count)
+
+    def _received_frame(self, count: int) -> list[memoryview]:
+        assert self._frame is not None
+        self._filled += count
+        if self._filled == self._size:
+            return [self._take()]
+        if self._filled == len(self._frame):
+            grown = bytearray(min(self._size, 2 * len(self._frame)))
+            grown[: self._filled] = self._frame
+            self._frame = grown
+        return []
+
+    def _received_shared(self, count: int) -> list[memoryview]:
+        frames: list[memoryview] = []
+        position = 0
+        while count - position >= PREFIX_SIZE:
+            size = self._check(_PREFIX.unpack_from(_shared, position)[0])
+            start = position + PREFIX_SIZE
+            end = start + size
+            if end > count:
+                self._begin(size)
+                assert self._frame is not None
+                self._filled = count - start
+                self._frame[: self._filled] = _shared[start:count]
+                return frames
+            frames.append(memoryview(bytearray(_shared[start:end])))
+            position = end
+        self._prefix_filled = count - position
+        self._prefix[: self._prefix_filled] = _shared[position:count]
+        return frames
+
+    def _check(self, size: int) -> int:
+        if not 0 <= size <= self.frame_size_max:
+            raise DecodeError(f"frame of {size} bytes; the limit is {self.frame_size_max}")
+        return size
+
+    def _begin(self, size: int) -> None:
+        self._prefix_filled = 0
+        self._size = size
+        self._filled = 0
+        self._frame = bytearray(min(size, FIRST_SIZE_MAX))
+
+    def _take(self) -> memoryview:
+        assert self._frame is not None
+        frame, self._frame = self._frame, None
+        return memoryview(frame)
+
+    def _take_empty(self) -> list[memoryview]:
+        """Return the frame just begun if it is complete already, because it is empty."""
+        return [self._take()] if self._frame is not None and self._size == 0 else []

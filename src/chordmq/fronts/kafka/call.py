@@ -1,0 +1,58 @@
+"""What a handler knows about the request it answers, besides the message itself."""
+
+from dataclasses import dataclass, field
+
+from chordmq.broker.broker import Broker
+from chordmq.fronts.kafka.fetch_session import FetchSession
+from chordmq.fronts.listener import Listener
+
+
+@dataclass(slots=True)
+class Usage:
+    """How often an API was called, and how long the event loop worked on it."""
+
+    requests: int = 0
+    failures: int = 0
+    busy_s: float = 0.0
+
+
+@dataclass(slots=True)
+class KafkaFront:
+    """What all Kafka connections of one listener share."""
+
+    broker: Broker
+    listener: Listener
+    usage: dict[int, Usage] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Client:
+    """What one connection remembers between its requests."""
+
+    host: str
+    fetch_session: FetchSession | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request of one client."""
+
+    front: KafkaFront
+    client: Client
+    version: int
+    client_id: str
+
+    @property
+    def broker(self) -> Broker:
+        """Return the broker that serves the request."""
+        return self.front.broker
+
+    @property
+    def client_host(self) -> str:
+        """Return the address that the client connects from."""
+        return self.client.host
+
+    @property
+    def advertised(self) -> tuple[str, int]:
+        """Return the host and port under which clients reach this node."""
+        return self.front.listener.advertised

@@ -1,0 +1,289 @@
+"""Drives one Kafka client: bytes to requests to handlers to answers, in the order they came."""
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Coroutine
+from functools import partial
+from typing import cast
+
+import structlog
+
+from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
+from chordmq.errors import ChordMQError, DecodeError
+from chordmq.fronts.frames import FrameReader
+from chordmq.fronts.kafka.call import Call, Client, KafkaFront, Usage
+from chordmq.fronts.kafka.dispatch import APIS, Api, Buffers, answer, refuse_version
+
+log = structlog.get_logger(__name__)
+
+PIPELINE_MAX = 64
+WRITE_BUFFER_HIGH = 64 * 1024
+
+_SIZE = struct.Struct(">i")
+
+
+class Answer:
+    """The place of one answer in the order of the connection; filled when it is ready."""
+
+    __slots__ = ("buffers", "header", "is_ready")
+
+    def __init__(self, header: RequestHeader) -> None:
+        self.header = header
+        self.buffers: Buffers | None = None
+        self.is_ready = False
+
+
+class KafkaConnection(asyncio.BufferedProtocol):
+    """One client.
+
+    As in Kafka, the next request is begun when the one before is answered. Produce is the exception:
+    requests that wait for a flush do not hold up those behind them, so that one flush serves many.
+    """
+
+    def __init__(self, front: KafkaFront) -> None:
+        self._front = front
+        self._listener = front.listener
+        self._reader = FrameReader(front.listener.settings.frame_size_max)
+        self._frames: deque[memoryview] = deque()
+        self._answers: deque[Answer] = deque()
+        self._work_under_way: set[asyncio.Future[Buffers | None]] = set()
+        self._transport: asyncio.Transport
+        self._client = Client(host="")
+        self._held = 0
+        self._is_blocked = False
+        self._is_full = False
+        self._is_reading = True
+        self._is_draining = False
+        self._is_closed = False
+        self.last_active_s = front.listener.clock.monotonic_s()
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit the client, or hang up."""
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self._client.host = peer[0] if peer else ""
+        if not self._listener.admit(self, self._client.host):
+            self._is_closed = True
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH, low=0)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go."""
+        return self._reader.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Work on the requests that the new bytes complete."""
+        try:
+            frames = self._reader.received(nbytes)
+        except DecodeError as error:
+            self.close(str(error))
+            return
+        if frames:
+            self.last_active_s = self._listener.clock.monotonic_s()
+            self._frames.extend(frames)
+            self._work()
+        self._account()
+
+    def eof_received(self) -> bool:
+        """Close when the client does."""
+        return False
+
+    def pause_writing(self) -> None:
+        """Begin no more requests while the client does not take its answers."""
+        self._is_full = True
+        self._account()
+
+    def resume_writing(self) -> None:
+        """Go on when the client has taken its answers."""
+        self._is_full = False
+        self._work()
+        self._account()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Drop what is left of the client's work."""
+        self._is_closed = True
+        for work in list(self._work_under_way):
+            work.cancel()
+        if self._client.fetch_session is not None:
+            self._client.fetch_session.close()
+        self._frames.clear()
+        self._answers.clear()
+        self._listener.memory.give(self._held)
+        self._held = 0
+        self._listener.memory.leave(self)
+        self._listener.forget(self, self._client.host)
+
+    # What the listener asks.
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a request is being worked on or an answer is not sent yet."""
+        return bool(self._answers or self._frames) or self._transport.get_write_buffer_size() > 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether a request has begun and not ended."""
+        return self._reader.is_partial
+
+    def drain(self) -> None:
+        """Finish the requests that have arrived, take no more, then close."""
+        self._is_draining = True
+        self._read(False)
+        self._close_if_drained()
+
+    def close(self, reason: str) -> None:
+        """End the connection and say why in the log."""
+        if not self._is_closed:
+            log.info("connection closed", address=self._client.host, reason=reason)
+            self._is_closed = True
+            self._transport.close()
+
+    def resume(self) -> None:
+        """Read again after the memory limit had stopped it."""
+        if not self._is_closed:
+            self._read(not self._frames)
+
+    # The work itself.
+
+    def _work(self) -> None:
+        """Begin as many requests as may be begun, and send what is ready."""
+        while self._frames and not (self._is_blocked or self._is_full or self._is_closed):
+            self._begin(self._frames.popleft())
+        self._send()
+        if self._is_draining:
+            self._close_if_drained()
+
+    def _begin(self, frame: memoryview) -> None:
+        clock = self._listener.clock
+        started = clock.monotonic_s()
+        header = None
+        try:
+            header = read_request_header(frame)
+            self._dispatch(header, frame)
+        except DecodeError as error:
+            self._fail(header, f"malformed request: {error}")
+        except Exception:
+            log.exception(
+                "request failed", api=header and header.api_key, address=self._client.host
+            )
+            self._fail(header, "a fault of this node; its log says more")
+        if header is not None and header.api_key in APIS:
+            usage = self._usage(header.api_key)
+            usage.requests += 1
+            usage.busy_s += clock.monotonic_s() - started
+
+    def _dispatch(self, header: RequestHeader, frame: memoryview) -> None:
+        api = APIS.get(header.api_key)
+        if api is None or header.api_version not in api.versions:
+            place = Answer(header)
+            place.buffers = refuse_version(header)
+            place.is_ready = True
+            self._answers.append(place)
+            return
+        call = Call(self._front, self._client, header.api_version, header.client_id or "")
+        result = answer(api, call, frame, header)
+        place = Answer(header)
+        if isinstance(result, list):
+            place.buffers = result
+            place.is_ready = True
+        elif result is None:
+            return  # acks=0: the client expects no answer
+        else:
+            self._await(api, place, result)
+        self._answers.append(place)
+
+    def _await(
+        self,
+        api: Api,
+        place: Answer,
+        result: asyncio.Future[Buffers | None] | Coroutine[None, None, Buffers | None],
+    ) -> None:
+        if not isinstance(result, asyncio.Future):
+            result = self._listener.tasks.create_task(self._guarded(result, place.header))
+        self._work_under_way.add(result)
+        self._is_blocked = not api.is_pipelined or len(self._answers) >= PIPELINE_MAX
+        result.add_done_callback(partial(self._finished, place))
+
+    async def _guarded(
+        self, work: Coroutine[None, None, Buffers | None], header: RequestHeader
+    ) -> Buffers | None:
+        """Keep one request's fault from ending the listener."""
+        try:
+            return await work
+        except ChordMQError as error:
+            self._fail(header, str(error))
+        except Exception:
+            log.exception("request failed", api=header.api_key, address=self._client.host)
+            self._fail(header, "a fault of this node; its log says more")
+        return None
+
+    def _finished(self, place: Answer, work: asyncio.Future[Buffers | None]) -> None:
+        self._work_under_way.discard(work)
+        if self._is_closed or work.cancelled():
+            return
+        place.buffers = work.result()
+        place.is_ready = True
+        self._is_blocked = False
+        self._work()
+
+    def _send(self) -> None:
+        """Send the answers that are ready, up to the first that is not."""
+        out: Buffers = []
+        answers = self._answers
+        while answers and answers[0].is_ready:
+            place = answers.popleft()
+            if place.buffers is not None:
+                header = place.header
+                head = response_head(header.correlation_id, header.api_key, header.api_version)
+                size = len(head) + sum(len(buffer) for buffer in place.buffers)
+                out.append(_SIZE.pack(size) + head)
+                out.extend(place.buffers)
+        if out and not self._is_closed:
+            self._transport.writelines(out)
+        self._read(not self._frames)
+
+    def _fail(self, header: RequestHeader | None, reason: str) -> None:
+        if header is not None and header.api_key in APIS:
+            self._usage(header.api_key).failures += 1
+        self._send()  # what was answered before the fault still reaches the client
+        self.close(reason)
+
+    def _usage(self, api_key: int) -> Usage:
+        usage = self._front.usage.get(api_key)
+        if usage is None:
+            usage = self._front.usage[api_key] = Usage()
+        return usage
+
+    def _close_if_drained(self) -> None:
+        if not (self._answers or self._frames):
+            self.close("the node is shutting down")
+
+    def _read(self, wanted: bool) -> None:
+        """Pause or resume reading; a draining connection stays paused."""
+        wanted = wanted and not self._is_draining
+        if wanted != self._is_reading and not self._is_closed:
+            self._is_reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _account(self) -> None:
+        """Report the memory this client holds; wait for others when there is none left."""
+        if self._is_closed:
+            return
+        held = self._reader.held + (self._transport.get_write_buffer_size() if self._is_full else 0)
+        memory = self._listener.memory
+        if held > self._held:
+            memory.take(held - self._held)
+            if memory.used > memory.limit and not memory.may_exceed(self):
+                self._read(False)
+        elif held < self._held:
+            memory.give(self._held - held)
+        self._held = held
+        if not held:
+            memory.leave(self)

@@ -1,0 +1,63 @@
+"""Our errors as the codes of the Kafka protocol."""
+
+from chordmq import errors
+from chordmq.errors import ChordMQError
+
+UNKNOWN_SERVER_ERROR = -1
+NONE = 0
+UNSUPPORTED_VERSION = 35
+ILLEGAL_SASL_STATE = 34
+
+CODES: dict[type[ChordMQError], int] = {
+    errors.OffsetOutOfRange: 1,
+    errors.CorruptBatch: 2,
+    errors.UnknownTopic: 3,
+    errors.NotLeader: 6,
+    errors.BatchTooLarge: 10,
+    errors.OffsetMetadataTooLarge: 12,
+    errors.CoordinatorLoading: 14,
+    errors.CoordinatorNotAvailable: 15,
+    errors.InvalidTopicName: 17,
+    errors.InvalidAcks: 21,
+    errors.IllegalGeneration: 22,
+    errors.InconsistentProtocol: 23,
+    errors.InvalidGroupId: 24,
+    errors.UnknownMember: 25,
+    errors.InvalidSessionTimeout: 26,
+    errors.RebalanceInProgress: 27,
+    errors.InvalidTimestamp: 32,
+    errors.UnsupportedSaslMechanism: 33,
+    errors.UnsupportedVersion: UNSUPPORTED_VERSION,
+    errors.TopicExists: 36,
+    errors.InvalidPartitionCount: 37,
+    errors.InvalidReplicationFactor: 38,
+    errors.InvalidReplicaAssignment: 39,
+    errors.InvalidSetting: 40,
+    errors.InvalidRequest: 42,
+    errors.UnsupportedFormat: 43,
+    errors.PolicyViolation: 44,
+    errors.OutOfOrderSequence: 45,
+    errors.DuplicateSequence: 46,
+    errors.StaleProducerEpoch: 47,
+    errors.InvalidTransactionTimeout: 50,
+    errors.DiskFull: 56,
+    errors.StorageFailed: 56,
+    errors.UnknownProducer: 59,
+    errors.GroupNotEmpty: 68,
+    errors.GroupNotFound: 69,
+    errors.FencedLeaderEpoch: 74,
+    errors.UnknownLeaderEpoch: 75,
+    errors.UnsupportedCompression: 76,
+    errors.MemberIdRequired: 79,
+    errors.GroupFull: 81,
+    errors.FencedInstance: 82,
+    errors.GroupSubscribed: 86,
+    errors.InvalidRecord: 87,
+    errors.UnknownTopicId: 100,
+    errors.ShuttingDown: 15,
+}
+
+
+def code_of(error: ChordMQError) -> int:
+    """Return the protocol's code for the error."""
+    return CODES.get(type(error), UNKNOWN_SERVER_ERROR)

@@ -1,0 +1,147 @@
+"""Fetch: what is there at once, or as soon as there is enough, or when the wait is over."""
+
+import asyncio
+from random import SystemRandom
+
+from chordmq.codecs.kafka.fetch import Buffer, PartitionRecords, write_response
+from chordmq.codecs.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from chordmq.codecs.kafka.schema import decode
+from chordmq.errors import ChordMQError
+from chordmq.fronts.kafka.call import Call
+from chordmq.fronts.kafka.errors import code_of
+from chordmq.fronts.kafka.fetch_session import SESSIONLESS, FetchSession, Row
+
+Buffers = list[Buffer]
+
+SESSIONS_SINCE = 7
+FIRST_EPOCH = 0
+FINAL_EPOCH = -1
+EPOCH_MAX = 0x7FFFFFFF
+FETCH_SESSION_ID_NOT_FOUND = 70
+INVALID_FETCH_SESSION_EPOCH = 71
+MEMORY_SHARE = 8
+ANSWER_SIZE_MIN = 64 * 1024
+
+_random = SystemRandom()
+
+
+def fetch(call: Call, frame: memoryview, position: int) -> Buffers | asyncio.Future[Buffers | None]:
+    """Answer a Fetch request, parked until there is enough to send if need be."""
+    request = decode(FetchRequest, call.version, frame, position)
+    is_full = request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH) or call.version < SESSIONS_SINCE
+    if is_full:
+        session = _new_session(call, request)
+    else:
+        current = call.client.fetch_session
+        if current is None or current.id != request.session_id:
+            return write_response([], call.version, FETCH_SESSION_ID_NOT_FOUND)
+        if current.epoch != request.session_epoch:
+            return write_response([], call.version, INVALID_FETCH_SESSION_EPOCH)
+        current.epoch = 1 if current.epoch == EPOCH_MAX else current.epoch + 1
+        session = current
+    for topic in request.forgotten_topics_data:
+        session.forget((topic.topic, topic.topic_id, index) for index in topic.partitions)
+    for wanted in request.topics:
+        for partition in wanted.partitions:
+            session.put(_row(call, session, wanted, partition))
+    return Fetch(call, request, session, is_full).answer_or_park()
+
+
+def _new_session(call: Call, request: FetchRequest) -> FetchSession:
+    """Begin a session if the client asks for one; whichever it had ends."""
+    if call.client.fetch_session is not None:
+        call.client.fetch_session.close()
+        call.client.fetch_session = None
+    if call.version < SESSIONS_SINCE or request.session_epoch == FINAL_EPOCH:
+        return FetchSession(SESSIONLESS)
+    session = FetchSession(_random.randint(1, EPOCH_MAX))
+    call.client.fetch_session = session
+    return session
+
+
+def _row(call: Call, session: FetchSession, topic: FetchTopic, wanted: FetchPartition) -> Row:
+    partition, error_code = None, 0
+    try:
+        if topic.topic:
+            partition = call.broker.partition(topic.topic, wanted.partition)
+        else:
+            partition = call.broker.partition_by_id(topic.topic_id, wanted.partition)
+    except ChordMQError as error:
+        error_code = code_of(error)
+    return Row(
+        session,
+        topic.topic,
+        topic.topic_id,
+        wanted.partition,
+        partition,
+        wanted.fetch_offset,
+        wanted.partition_max_bytes,
+        wanted.current_leader_epoch,
+        error_code,
+    )
+
+
+class Fetch:
+    """One Fetch request under way."""
+
+    def __init__(
+        self, call: Call, request: FetchRequest, session: FetchSession, is_full: bool
+    ) -> None:
+        self._call = call
+        self._session = session
+        self._is_full = is_full
+        self._min_bytes = request.min_bytes
+        self._max_wait_s = request.max_wait_ms / 1000
+        self._max_bytes = min(request.max_bytes, call.broker.settings.fetch_max_bytes)
+        self._future: asyncio.Future[Buffers | None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_scheduled = False
+
+    def answer_or_park(self) -> Buffers | asyncio.Future[Buffers | None]:
+        """Return the answer if there is enough to send, else a future for it."""
+        found, total, failed = self._collect()
+        if total >= self._min_bytes or failed or self._max_wait_s <= 0:
+            return self._finish(found)
+        loop = asyncio.get_running_loop()
+        self._future = loop.create_future()
+        self._future.add_done_callback(self._unpark)
+        self._timer = loop.call_later(self._max_wait_s, self._time_is_up)
+        self._session.waiter = self
+        return self._future
+
+    def wake(self) -> None:
+        """Look again in the next turn of the loop, once for all that is written in this one."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_scheduled = False
+        if self._future is not None and not self._future.done():
+            found, total, failed = self._collect()
+            if total >= self._min_bytes or failed:
+                self._future.set_result(self._finish(found))
+
+    def _time_is_up(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(self._finish(self._collect()[0]))
+
+    def _collect(self) -> tuple[list[tuple[Row, PartitionRecords]], int, bool]:
+        # A share of the memory that is free, so that slow readers cannot pile up answers.
+        free = self._call.front.listener.memory.free // MEMORY_SHARE
+        return self._session.collect(min(self._max_bytes, max(free, ANSWER_SIZE_MIN)))
+
+    def _finish(self, found: list[tuple[Row, PartitionRecords]]) -> Buffers:
+        session = self._session
+        topics = session.answer(found, self._is_full)
+        if session.id == SESSIONLESS:
+            session.close()
+        return write_response(topics, self._call.version, 0, session.id)
+
+    def _unpark(self, _: asyncio.Future[Buffers | None]) -> None:
+        """Let go of timer and session, whether answered or given up because the client left."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._session.waiter = None
+        if self._session.id == SESSIONLESS:
+            self._session.close()

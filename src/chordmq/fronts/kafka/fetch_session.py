@@ -1,0 +1,164 @@
+"""What one client fetches: a row per partition, and which rows have something to send.
+
+A row either has something to send (it is in `ready`) or waits at its partition to be woken, so
+that a fetch over a thousand partitions costs only as much as the few that got new records.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from chordmq.broker.partition import Partition
+from chordmq.codecs.kafka.fetch import PartitionRecords, TopicRecords
+from chordmq.errors import ChordMQError, NotLeader
+from chordmq.fronts.kafka.errors import code_of
+
+SESSIONLESS = 0
+
+RowKey = tuple[str, bytes, int]
+
+
+class Waiter(Protocol):
+    """A fetch that waits for a row to become ready."""
+
+    def wake(self) -> None:
+        """Look again whether there is enough to answer."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """One partition as the client fetches it; `error_code` instead of a partition if refused."""
+
+    session: "FetchSession"
+    topic: str
+    topic_id: bytes
+    index: int
+    partition: Partition | None
+    offset: int
+    max_bytes: int
+    leader_epoch: int
+    error_code: int = 0
+    sent_watermark: int = -2
+    sent_start: int = -2
+
+    def wake(self) -> None:
+        """Take note that the partition has more."""
+        self.session.row_woken(self)
+
+    def read(self, max_bytes: int) -> PartitionRecords:
+        """Read what the client may have now, or say why it may not."""
+        partition = self.partition
+        if partition is None:
+            return PartitionRecords(self.index, self.error_code)
+        try:
+            if partition.is_closed:
+                raise NotLeader("the topic is gone")
+            partition.check_epoch(self.leader_epoch)
+            buffers = partition.read(self.offset, min(self.max_bytes, max_bytes))
+        except ChordMQError as error:
+            return PartitionRecords(self.index, code_of(error))
+        return PartitionRecords(
+            self.index,
+            0,
+            partition.high_watermark,
+            partition.stable_offset,
+            partition.log.start_offset,
+            buffers,
+        )
+
+    def is_news(self, records: PartitionRecords) -> bool:
+        """Return whether an incremental answer must name this row."""
+        return bool(
+            records.buffers
+            or records.error_code
+            or records.high_watermark != self.sent_watermark
+            or records.start_offset != self.sent_start
+        )
+
+    def sent(self, records: PartitionRecords) -> None:
+        """Remember what the client knows."""
+        self.sent_watermark = records.high_watermark
+        self.sent_start = records.start_offset
+
+
+class FetchSession:
+    """The rows of one client (KIP-227), or those of a single request when `id` is 0."""
+
+    def __init__(self, session_id: int) -> None:
+        self.id = session_id
+        self.epoch = 1
+        self.waiter: Waiter | None = None
+        self._rows: dict[RowKey, Row] = {}
+        self._ready: dict[Row, None] = {}
+
+    def put(self, row: Row) -> None:
+        """Add a row, or replace what the client asked of this partition before."""
+        key = (row.topic, row.topic_id, row.index)
+        old = self._rows.get(key)
+        if old is not None:
+            self._drop(old)
+            row.sent_watermark, row.sent_start = old.sent_watermark, old.sent_start
+        self._rows[key] = row
+        self._ready[row] = None
+
+    def forget(self, keys: Iterable[RowKey]) -> None:
+        """Remove rows that the client no longer wants."""
+        for key in keys:
+            row = self._rows.pop(key, None)
+            if row is not None:
+                self._drop(row)
+
+    def _drop(self, row: Row) -> None:
+        self._ready.pop(row, None)
+        if row.partition is not None:
+            row.partition.forget(row)
+
+    def row_woken(self, row: Row) -> None:
+        """Take note that a row has something to send."""
+        self._ready[row] = None
+        if self.waiter is not None:
+            self.waiter.wake()
+
+    def collect(self, max_bytes: int) -> tuple[list[tuple[Row, PartitionRecords]], int, bool]:
+        """Read the ready rows; return them with their sizes' sum and whether one has an error."""
+        found: list[tuple[Row, PartitionRecords]] = []
+        total, failed = 0, False
+        for row in list(self._ready):
+            if total >= max_bytes:
+                break
+            records = row.read(max_bytes - total)
+            found.append((row, records))
+            if records.buffers:
+                total += sum(len(buffer) for buffer in records.buffers)
+                # Behind the others the next time, so that no partition starves.
+                del self._ready[row]
+                self._ready[row] = None
+            elif records.error_code:
+                failed = True
+            else:
+                del self._ready[row]
+                assert row.partition is not None
+                row.partition.wait(row)
+        return found, total, failed
+
+    def answer(
+        self, found: list[tuple[Row, PartitionRecords]], is_full: bool
+    ) -> list[TopicRecords]:
+        """Group by topic what the client must be told; a full answer names every row."""
+        if is_full:
+            named = {id(row) for row, _ in found}
+            found = found + [(r, r.read(0)) for r in self._rows.values() if id(r) not in named]
+        topics: dict[tuple[str, bytes], TopicRecords] = {}
+        for row, records in found:
+            if is_full or row.is_news(records):
+                key = (row.topic, row.topic_id)
+                if key not in topics:
+                    topics[key] = TopicRecords(row.topic, row.topic_id, [])
+                topics[key].partitions.append(records)
+                row.sent(records)
+        return list(topics.values())
+
+    def close(self) -> None:
+        """Let go of all partitions."""
+        self.forget(list(self._rows))

@@ -1,0 +1,94 @@
+"""ListOffsets and OffsetForLeaderEpoch: which offset belongs to a time or an epoch."""
+
+from chordmq.broker.partition import NO_EPOCH, Partition
+from chordmq.codecs.kafka.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from chordmq.codecs.kafka.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from chordmq.errors import ChordMQError, InvalidRequest
+from chordmq.fronts.kafka.call import Call
+from chordmq.fronts.kafka.errors import code_of
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+NONE = (-1, -1)
+
+
+def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Find the offset of a time, or the first or last one, in each partition."""
+    topics = [
+        ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=[_list(call, topic.name, partition) for partition in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    return ListOffsetsResponse(topics=topics)
+
+
+def _list(call: Call, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    row = ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, timestamp=-1, offset=-1, leader_epoch=NO_EPOCH
+    )
+    try:
+        partition = call.broker.partition(topic, wanted.partition_index)
+        partition.check_epoch(wanted.current_leader_epoch)
+        row.offset, row.timestamp = _find(partition, wanted.timestamp)
+    except ChordMQError as error:
+        row.error_code = code_of(error)
+    else:
+        if row.offset >= 0:
+            row.leader_epoch = partition.leader_epoch
+    return row
+
+
+def _find(partition: Partition, timestamp: int) -> tuple[int, int]:
+    """Return (offset, timestamp); the time of the first and last offsets is not told."""
+    if timestamp == LATEST:
+        return partition.stable_offset, -1
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return partition.log.start_offset, -1
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NONE  # nothing is tiered
+    if timestamp == MAX_TIMESTAMP:
+        found: tuple[int, int] | None = partition.log.latest_time()
+    elif timestamp >= 0:
+        found = partition.log.offset_for_time(timestamp)
+    else:
+        raise InvalidRequest(f"timestamp {timestamp} has no meaning")
+    if found is None or found[0] >= partition.high_watermark:
+        return NONE
+    return found
+
+
+def offset_for_leader_epoch(
+    call: Call, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Say where an epoch's records end, so that a client can tell whether its own are still there."""
+    topics = []
+    for topic in request.topics:
+        rows = []
+        for wanted in topic.partitions:
+            row = EpochEndOffset(partition=wanted.partition, leader_epoch=-1, end_offset=-1)
+            try:
+                partition = call.broker.partition(topic.topic, wanted.partition)
+                partition.check_epoch(wanted.current_leader_epoch)
+                row.leader_epoch, row.end_offset = partition.log.epoch_end(wanted.leader_epoch)
+            except ChordMQError as error:
+                row.error_code = code_of(error)
+            rows.append(row)
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=rows))
+    return OffsetForLeaderEpochResponse(topics=topics)

@@ -1,0 +1,213 @@
+"""Accepts connections on one address and keeps them within the node's limits."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from chordmq.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+SWEEP_INTERVAL_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerSettings:
+    """Where a front listens, and how much its clients may hold."""
+
+    host: str = "127.0.0.1"
+    port: int = 9092
+    advertised_host: str = ""
+    """The name clients are told to connect to; empty means `host`."""
+    advertised_port: int = 0
+    """The port clients are told to connect to; 0 means the one that is open."""
+    connections_max: int = 20_000
+    connections_per_address_max: int = 20_000
+    frame_size_max: int = 100 * 1024 * 1024
+    idle_timeout_s: float = 600.0
+    partial_frame_timeout_s: float = 30.0
+    memory_max: int = 256 * 1024 * 1024
+    """Bytes that all connections together may hold in half-received frames and unsent answers."""
+
+
+class Connection(Protocol):
+    """What the listener needs of a connection."""
+
+    last_active_s: float
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a request is being worked on or an answer is not sent yet."""
+        ...
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether a frame has begun and not ended."""
+        ...
+
+    def drain(self) -> None:
+        """Finish the requests that have arrived, take no more, then close."""
+        ...
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        ...
+
+    def resume(self) -> None:
+        """Read again after the memory limit had stopped it."""
+        ...
+
+
+class Memory:
+    """A bound on the bytes that connections hold; who comes too late waits for the others.
+
+    One connection at a time may exceed the bound. Without it, connections that each wait for the
+    others' memory with half a frame of their own would wait for ever.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._favoured: Connection | None = None
+        self._waiting: dict[Connection, None] = {}
+
+    @property
+    def free(self) -> int:
+        """Return the bytes that may still be taken."""
+        return max(0, self.limit - self.used)
+
+    def take(self, size: int) -> None:
+        """Count bytes that a connection now holds."""
+        self.used += size
+
+    def give(self, size: int) -> None:
+        """Count bytes back, and let those who wait go on when there is room again."""
+        self.used -= size
+        assert self.used >= 0
+        while self._waiting and self.used < self.limit:
+            connection = next(iter(self._waiting))
+            del self._waiting[connection]
+            connection.resume()
+
+    def may_exceed(self, connection: Connection) -> bool:
+        """Return whether the connection may go on beyond the limit; if not, it is resumed later."""
+        if self._favoured is None:
+            self._favoured = connection
+        if self._favoured is connection:
+            return True
+        self._waiting[connection] = None
+        return False
+
+    def leave(self, connection: Connection) -> None:
+        """Take note that the connection holds nothing; the next one in the row is favoured."""
+        self._waiting.pop(connection, None)
+        if self._favoured is connection:
+            self._favoured = None
+            if self._waiting and self.used >= self.limit:
+                self._favoured = next(iter(self._waiting))
+                del self._waiting[self._favoured]
+                self._favoured.resume()
+
+
+class Listener:
+    """One listening socket: admission, idle time-outs, draining."""
+
+    def __init__(self, settings: ListenerSettings, clock: Clock, name: str) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.name = name
+        self.memory = Memory(settings.memory_max)
+        self.connections: set[Connection] = set()
+        self.accepted = 0
+        self.refused = 0
+        self.port = settings.port
+        self.tasks: asyncio.TaskGroup
+        self._per_address: Counter[str] = Counter()
+        self._server: asyncio.Server | None = None
+        self._empty = asyncio.Event()
+        self._closed = asyncio.Event()
+
+    @property
+    def advertised(self) -> tuple[str, int]:
+        """Return the host and port that clients should use."""
+        return (
+            self.settings.advertised_host or self.settings.host,
+            self.settings.advertised_port or self.port,
+        )
+
+    async def open(self, connect: Callable[[], asyncio.BaseProtocol]) -> None:
+        """Begin to listen; each client gets a protocol from `connect`."""
+        self._server = await asyncio.get_running_loop().create_server(
+            connect, self.settings.host, self.settings.port, backlog=4096, reuse_address=True
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def run(self) -> None:
+        """Own the connections' tasks until closed; sweep idle connections meanwhile."""
+        async with asyncio.TaskGroup() as self.tasks:
+            while not self._closed.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._closed.wait(), SWEEP_INTERVAL_S)
+                self._sweep()
+
+    def admit(self, connection: Connection, address: str) -> bool:
+        """Count a new connection in, or refuse it because a limit is reached."""
+        settings = self.settings
+        if (
+            len(self.connections) >= settings.connections_max
+            or self._per_address[address] >= settings.connections_per_address_max
+        ):
+            self.refused += 1
+            log.warning(
+                "connection refused",
+                listener=self.name,
+                address=address,
+                open=len(self.connections),
+                open_from_address=self._per_address[address],
+            )
+            return False
+        self.accepted += 1
+        self.connections.add(connection)
+        self._per_address[address] += 1
+        return True
+
+    def forget(self, connection: Connection, address: str) -> None:
+        """Count a connection out."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self._per_address[address] -= 1
+            if not self._per_address[address]:
+                del self._per_address[address]
+            self._report_if_empty()
+
+    async def close(self, timeout_s: float) -> None:
+        """Stop accepting, let requests under way finish, then close what is left."""
+        self._empty.clear()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.drain()
+        self._report_if_empty()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._empty.wait(), timeout_s)
+        for connection in list(self.connections):
+            connection.close("the node is shutting down")
+        self._closed.set()
+
+    def _report_if_empty(self) -> None:
+        if not self.connections:
+            self._empty.set()
+
+    def _sweep(self) -> None:
+        now = self.clock.monotonic_s()
+        for connection in list(self.connections):
+            idle_s = now - connection.last_active_s
+            if connection.is_partial and idle_s > self.settings.partial_frame_timeout_s:
+                connection.close("a request was begun and not finished in time")
+            elif idle_s > self.settings.idle_timeout_s and not connection.is_busy:
+                connection.close("idle")

@@ -1,0 +1,97 @@
+"""Idempotent producers: each batch is stored once, whatever is sent again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chordmq.broker.producers import ProducerState
+from chordmq.errors import CorruptBatch, DuplicateSequence, OutOfOrderSequence, StaleProducerEpoch
+from chordmq.records.batch import BatchHeader
+
+
+def batch(sequence: int, count: int = 1, *, epoch: int = 0, offset: int = 0) -> BatchHeader:
+    return BatchHeader(
+        base_offset=offset,
+        size=100,
+        leader_epoch=0,
+        crc=0,
+        attributes=0,
+        last_offset_delta=count - 1,
+        base_timestamp=1000,
+        max_timestamp=1000,
+        producer_id=7,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        record_count=count,
+    )
+
+
+def stored(*batches: BatchHeader) -> ProducerState:
+    state = ProducerState()
+    for header in batches:
+        state.replay(header)
+    return state
+
+
+def test_a_batch_sent_again_is_answered_with_its_first_offset() -> None:
+    """C3: a retry makes no second copy."""
+    state = stored(batch(0, 10, offset=100), batch(10, 5, offset=110))
+    assert state.check(batch(0, 10)) == 100
+    assert state.check(batch(10, 5)) == 110
+    assert state.check(batch(15, 1)) is None
+
+
+def test_a_gap_in_the_sequence_is_refused() -> None:
+    """C3: a lost batch cannot be jumped over."""
+    with pytest.raises(OutOfOrderSequence):
+        stored(batch(0, 10)).check(batch(11))
+
+
+def test_a_repetition_older_than_the_five_remembered_is_named_as_such() -> None:
+    state = stored(*(batch(n, offset=n) for n in range(10)))
+    with pytest.raises(DuplicateSequence):
+        state.check(batch(2))
+
+
+def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
+    state = stored(batch(0, 3, epoch=2))
+    with pytest.raises(StaleProducerEpoch):
+        state.check(batch(3, epoch=1))
+    with pytest.raises(OutOfOrderSequence):
+        state.check(batch(3, epoch=3))
+    assert state.check(batch(0, epoch=3)) is None
+
+
+def test_the_sequence_wraps_after_its_largest_number() -> None:
+    state = stored(batch(2**31 - 2, 2))
+    assert state.check(batch(0)) is None
+    with pytest.raises(OutOfOrderSequence):
+        state.check(batch(1))
+
+
+def test_a_producer_that_was_forgotten_may_go_on() -> None:
+    state = stored(batch(0, 3))
+    state.expire(before_ms=2000)
+    assert state.check(batch(3)) is None
+
+
+@given(st.lists(st.integers(1, 50), max_size=12))
+def test_a_snapshot_holds_everything(counts: list[int]) -> None:
+    """C3: the state survives a restart."""
+    state = ProducerState()
+    sequence = 0
+    for count in counts:
+        state.replay(batch(sequence, count, offset=sequence))
+        sequence += count
+    copy = ProducerState()
+    copy.restore(state.snapshot())
+    assert copy.producers == state.producers
+
+
+@given(st.binary(max_size=200))
+def test_garbage_instead_of_a_snapshot_is_refused(data: bytes) -> None:
+    state = ProducerState()
+    try:
+        state.restore(data)
+    except CorruptBatch:
+        assert state.producers == {}

@@ -1,0 +1,62 @@
+"""Frames come out whole however the bytes arrive."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chordmq.errors import DecodeError
+from chordmq.fronts.frames import FIRST_SIZE_MAX, FrameReader
+
+
+def feed(reader: FrameReader, data: bytes, chunk: int) -> list[bytes]:
+    """Receive the data as a socket would: never more at once than there is room, or than `chunk`."""
+    frames = []
+    position = 0
+    while position < len(data):
+        room = reader.room()
+        count = min(len(room), chunk, len(data) - position)
+        room[:count] = data[position : position + count]
+        frames += [bytes(frame) for frame in reader.received(count)]
+        position += count
+    return frames
+
+
+def framed(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+@given(st.lists(st.binary(max_size=300), max_size=8), st.integers(1, 400))
+def test_any_chunking_gives_the_same_frames(payloads: list[bytes], chunk: int) -> None:
+    reader = FrameReader(frame_size_max=1000)
+    assert feed(reader, b"".join(map(framed, payloads)), chunk) == payloads
+    assert not reader.is_partial
+
+
+def test_a_frame_larger_than_the_shared_buffer_comes_out_whole() -> None:
+    payload = bytes(range(256)) * 20_000
+    assert feed(FrameReader(10_000_000), framed(payload), 65_536) == [payload]
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 1001, 2**31 - 1])
+def test_a_frame_over_the_limit_is_refused_before_its_body_arrives(size: int) -> None:
+    """C12: a hostile length costs its sender the connection and us no memory."""
+    reader = FrameReader(frame_size_max=1000)
+    with pytest.raises(DecodeError):
+        feed(reader, struct.pack(">i", size), 4)
+    assert reader.held == 0
+
+
+def test_memory_follows_what_arrived_not_what_was_announced() -> None:
+    """C11: a client that announces much and sends little holds little."""
+    reader = FrameReader(frame_size_max=100 * 1024 * 1024)
+    feed(reader, struct.pack(">i", 100 * 1024 * 1024) + b"x" * 1000, 65_536)
+    assert reader.held <= FIRST_SIZE_MAX
+
+
+def test_an_idle_connection_holds_no_memory() -> None:
+    """C11: ten thousand idle connections share one receive buffer."""
+    reader = FrameReader(frame_size_max=1000)
+    feed(reader, framed(b"abc"), 7)
+    assert reader.held == 0
