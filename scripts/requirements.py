@@ -38,7 +38,7 @@ def proofs(tests: Path) -> dict[str, list[str]]:
     for file in sorted(tests.rglob("test_*.py")):
         for requirement, test in claims(file.read_text(encoding="utf-8")):
             found.setdefault(requirement, []).append(f"{file.relative_to(tests)}::{test}")
-    return found
+    return {requirement: sorted(names) for requirement, names in found.items()}
 
 
 def report(known: dict[str, str], found: dict[str, list[str]]) -> Iterator[str]:

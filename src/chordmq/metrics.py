@@ -108,7 +108,7 @@ def family(metric: Metric) -> "Family":
             suffix = "_total" if metric.kind == "counter" else ""
             result.add_sample(metric.name + suffix, dict(labels), value)
             continue
-        ends = [*(str(bound) for bound in value.bounds), "+Inf"]
+        ends = [*(str(float(bound)) for bound in value.bounds), "+Inf"]
         for end, count in zip(ends, accumulate(value.counts), strict=True):
             result.add_sample(f"{metric.name}_bucket", {**labels, "le": end}, count)
         result.add_sample(f"{metric.name}_count", dict(labels), sum(value.counts))
