@@ -17,7 +17,6 @@ from chordmq.broker.consumer_protocol import CONSUMER, subscribed_topics
 from chordmq.broker.deadlines import Deadlines
 from chordmq.broker.group_states import TRANSITIONS, Event, State
 from chordmq.broker.membership import (
-    GroupSettings,
     GroupSnapshot,
     Identity,
     Join,
@@ -28,6 +27,7 @@ from chordmq.broker.membership import (
     Synced,
 )
 from chordmq.broker.roster import Member, Roster, new_member, save_member, saved_member
+from chordmq.broker.settings import BrokerSettings
 from chordmq.errors import (
     ChordMQError,
     CoordinatorNotAvailable,
@@ -59,7 +59,7 @@ class Outbox:
 class Group:
     """A consumer group: its members, its generation and who waits for what."""
 
-    def __init__(self, group_id: str, settings: GroupSettings, new_id: Callable[[], str]) -> None:
+    def __init__(self, group_id: str, settings: BrokerSettings, new_id: Callable[[], str]) -> None:
         self.group_id = group_id
         self.state = State.EMPTY
         self.generation = 0
@@ -185,6 +185,11 @@ class Group:
         else:
             self._drop_unsynced(now_ms)
 
+    @property
+    def is_unused(self) -> bool:
+        """Return whether nothing would be lost if this group were forgotten."""
+        return self.state is State.EMPTY and self.generation == 0 and not self._pending
+
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` is next worth a call; that may be early, never late."""
         deadlines = (self._sessions.next_ms(), self._phase_end_ms)
@@ -203,10 +208,8 @@ class Group:
             raise CoordinatorNotAvailable(f"group {self.group_id} was just deleted")
 
     def _check_session_timeout(self, timeout_ms: int) -> None:
-        lowest, highest = (
-            self._settings.session_timeout_ms_min,
-            self._settings.session_timeout_ms_max,
-        )
+        lowest = self._settings.group_min_session_timeout_ms
+        highest = self._settings.group_max_session_timeout_ms
         if not lowest <= timeout_ms <= highest:
             raise InvalidSessionTimeout(f"{timeout_ms} ms is not in {lowest} … {highest} ms")
 
@@ -220,8 +223,8 @@ class Group:
     def _has_room(self, known: Member | None) -> bool:
         if self.state is State.PREPARING:
             is_in = known is not None and known.member_id in self._joins
-            return is_in or len(self._joins) < self._settings.members_max
-        return known is not None or len(self.roster) < self._settings.members_max
+            return is_in or len(self._joins) < self._settings.group_max_size
+        return known is not None or len(self.roster) < self._settings.group_max_size
 
     def _is_consistent(self, join: Join, known: Member | None) -> bool:
         if not join.protocol_type or not join.protocols:
@@ -246,7 +249,7 @@ class Group:
         self._sessions.set(member_id, now_ms + NEW_MEMBER_TIMEOUT_MS)
         self._park(self._joins, member_id, ticket)
         if self._gather_end_ms is not None:  # others may come as close behind
-            later_ms = now_ms + self._settings.initial_rebalance_delay_ms
+            later_ms = now_ms + self._settings.group_initial_rebalance_delay_ms
             self._phase_end_ms = min(later_ms, self._gather_end_ms)
         self._rebalance(now_ms)
 
@@ -334,7 +337,7 @@ class Group:
         self._phase_end_ms = now_ms + self.roster.rebalance_timeout_ms()
         if self.state is State.EMPTY:
             self._gather_end_ms = self._phase_end_ms
-            self._phase_end_ms = now_ms + self._settings.initial_rebalance_delay_ms
+            self._phase_end_ms = now_ms + self._settings.group_initial_rebalance_delay_ms
         self._move(Event.REBALANCE)
 
     def _complete_joins(self, now_ms: int) -> None:

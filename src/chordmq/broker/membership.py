@@ -8,16 +8,6 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
-    """Limits and delays of consumer groups; the names in Kafka's spelling are in the comments."""
-
-    session_timeout_ms_min: int = 6_000  # group.min.session.timeout.ms
-    session_timeout_ms_max: int = 1_800_000  # group.max.session.timeout.ms
-    initial_rebalance_delay_ms: int = 100  # group.initial.rebalance.delay.ms
-    members_max: int = 2**31 - 1  # group.max.size
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Who a member says it is, and which generation it believes to be in."""
 
