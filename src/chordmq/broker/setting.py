@@ -166,6 +166,55 @@ class Shown:
         return self.candidates[0].source
 
 
+class Operation(Enum):
+    """What a change does to a setting."""
+
+    SET = auto()
+    DELETE = auto()
+    APPEND = auto()
+    SUBTRACT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one setting; only DELETE needs no value."""
+
+    name: str
+    operation: Operation
+    value: str = ""
+
+
+def altered(
+    given: Mapping[str, str], changes: Iterable[Change], shown: Iterable[Shown]
+) -> dict[str, str]:
+    """Return what the changes make of the settings given; `shown` tells what is in force."""
+    rows = {row.setting.name: row for row in shown}
+    result = dict(given)
+    for change in changes:
+        if change.operation is Operation.SET:
+            result[change.name] = change.value
+        elif change.operation is Operation.DELETE:
+            result.pop(change.name, None)
+        else:
+            result[change.name] = _list_altered(change, rows)
+    return result
+
+
+def _list_altered(change: Change, rows: Mapping[str, Shown]) -> str:
+    row = rows.get(change.name)
+    if row is None:
+        raise unknown(change.name, rows)
+    setting = row.setting
+    if setting.kind is not Kind.LIST:
+        raise InvalidSetting(
+            f"{setting.name} is not a list, so nothing can be added to it or taken away"
+        )
+    items, named = setting.read_list(row.value), setting.read_list(change.value)
+    if change.operation is Operation.APPEND:
+        return ",".join(dict.fromkeys((*items, *named)))
+    return ",".join(item for item in items if item not in named)
+
+
 def declare(kind: Kind, default: Value, about: str, **limits: Any) -> Any:
     """Declare a dataclass field as a setting; its name is the field's, with dots."""
     return dataclasses.field(

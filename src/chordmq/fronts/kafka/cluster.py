@@ -1,0 +1,166 @@
+"""DescribeCluster, FindCoordinator, DescribeLogDirs, DescribeProducers: the node itself."""
+
+import shutil
+
+from chordmq.broker.topics import Topic
+from chordmq.codecs.kafka.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from chordmq.codecs.kafka.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from chordmq.codecs.kafka.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from chordmq.codecs.kafka.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from chordmq.errors import ChordMQError, InvalidRequest, UnsupportedVersion
+from chordmq.fronts.kafka.call import Call
+from chordmq.fronts.kafka.errors import code_of
+from chordmq.fronts.kafka.metadata import CLUSTER_OPERATIONS, NOT_ASKED
+
+GROUP, TRANSACTION, SHARE = range(3)
+BROKERS, CONTROLLERS = 1, 2
+MISMATCHED_ENDPOINT_TYPE = 114
+UNSUPPORTED_ENDPOINT_TYPE = 115
+NO_NODE = -1
+
+
+def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Name the nodes of the cluster."""
+    if request.endpoint_type != BROKERS:
+        is_known = request.endpoint_type == CONTROLLERS
+        return DescribeClusterResponse(
+            error_code=MISMATCHED_ENDPOINT_TYPE if is_known else UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="This listener serves brokers, not controllers.",
+            endpoint_type=request.endpoint_type,
+        )
+    host, port = call.advertised
+    node_id = call.broker.node_id
+    return DescribeClusterResponse(
+        cluster_id=call.broker.cluster_id,
+        controller_id=node_id,
+        brokers=[DescribeClusterBroker(broker_id=node_id, host=host, port=port)],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Name the node that keeps a group's members and offsets."""
+    if call.version >= 4:
+        return FindCoordinatorResponse(
+            coordinators=[
+                _coordinator(call, request.key_type, key) for key in request.coordinator_keys
+            ]
+        )
+    found = _coordinator(call, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _coordinator(call: Call, key_type: int, key: str) -> Coordinator:
+    if key_type == GROUP:
+        host, port = call.advertised
+        return Coordinator(
+            key=key, node_id=call.broker.node_id, host=host, port=port, error_message=None
+        )
+    error: ChordMQError = InvalidRequest(f"There is no coordinator of type {key_type}.")
+    if key_type in (TRANSACTION, SHARE):
+        kind = "transactions" if key_type == TRANSACTION else "share groups"
+        error = UnsupportedVersion(f"This node does not support {kind} yet.")
+    return Coordinator(
+        key=key,
+        node_id=NO_NODE,
+        port=NO_NODE,
+        error_code=code_of(error),
+        error_message=str(error),
+    )
+
+
+def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Say how large partitions are on disk, and how much room the disk has."""
+    topics = call.broker.topics
+    rows = []
+    if request.topics is None:
+        rows = [_sizes(topic, range(len(topic.partitions))) for topic in topics]
+    else:
+        for asked in request.topics:
+            topic = topics.find(asked.topic)
+            if topic is not None:
+                known = range(len(topic.partitions))
+                rows.append(_sizes(topic, [i for i in asked.partitions if i in known]))
+    disk = shutil.disk_usage(topics.directory)
+    result = DescribeLogDirsResult(
+        log_dir=str(topics.directory.absolute()),
+        topics=rows,
+        total_bytes=disk.total,
+        usable_bytes=disk.free,
+    )
+    return DescribeLogDirsResponse(results=[result])
+
+
+def _sizes(topic: Topic, indexes: range | list[int]) -> DescribeLogDirsTopic:
+    return DescribeLogDirsTopic(
+        name=topic.name,
+        partitions=[
+            DescribeLogDirsPartition(
+                partition_index=index, partition_size=topic.partitions[index].log.size
+            )
+            for index in indexes
+        ],
+    )
+
+
+def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Show which idempotent producers a partition remembers."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=asked.name,
+                partitions=[_producers(call, asked.name, i) for i in asked.partition_indexes],
+            )
+            for asked in request.topics
+        ]
+    )
+
+
+def _producers(call: Call, topic: str, index: int) -> PartitionResponse:
+    try:
+        partition = call.broker.partition(topic, index)
+    except ChordMQError as error:
+        return PartitionResponse(
+            partition_index=index, error_code=code_of(error), error_message=str(error)
+        )
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer_id,
+                producer_epoch=state.epoch,
+                last_sequence=state.last_sequence,
+                last_timestamp=state.last_timestamp,
+                coordinator_epoch=-1,
+            )
+            for producer_id, state in partition.producers.producers.items()
+        ],
+    )

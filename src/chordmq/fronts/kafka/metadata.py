@@ -1,0 +1,191 @@
+"""Metadata, DescribeTopicPartitions: which topics there are, and where their partitions lie."""
+
+from collections.abc import Coroutine, Iterable
+
+from chordmq.broker.topics import INTERNAL_TOPICS, Topic, check_name
+from chordmq.codecs.kafka.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from chordmq.codecs.kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from chordmq.errors import ChordMQError, InvalidRequest
+from chordmq.fronts.kafka.call import Call
+from chordmq.fronts.kafka.errors import code_of
+
+NO_ID = bytes(16)
+NOT_ASKED = -(2**31)
+# Bits of the operations: read, write, create, delete, alter, describe, and the two on settings.
+TOPIC_OPERATIONS = 0b1101_1111_1000
+# Create, alter, describe, cluster action, the two on settings, idempotent write.
+CLUSTER_OPERATIONS = 0b1_1111_1010_0000
+PARTITIONS_PER_ANSWER_MAX = 2000
+
+
+def metadata(
+    call: Call, request: MetadataRequest
+) -> MetadataResponse | Coroutine[None, None, MetadataResponse]:
+    """Name the nodes and the topics asked for; topics not there may be made by asking."""
+    asked = request.topics
+    if asked is None or (not asked and call.version == 0):
+        return _response(call, request, [_topic(call, request, topic) for topic in _all(call)])
+    if call.version in (10, 11) and any(t.name is None or t.topic_id != NO_ID for t in asked):
+        # KIP-516: ids may be asked for from version 12 on.
+        refused = InvalidRequest("topic ids need version 12")
+        return _response(call, request, [_failed(topic, refused, "") for topic in asked])
+    topics = call.broker.topics
+    if _may_create(call, request) and any(t.name and topics.find(t.name) is None for t in asked):
+        return _with_new_topics(call, request, asked)
+    return _response(call, request, [_found(call, request, topic) for topic in _distinct(asked)])
+
+
+async def _with_new_topics(
+    call: Call, request: MetadataRequest, asked: list[MetadataRequestTopic]
+) -> MetadataResponse:
+    rows = []
+    for topic in _distinct(asked):
+        try:
+            if topic.name and topic.name not in INTERNAL_TOPICS:
+                await call.broker.topics.ensure(topic.name)
+            rows.append(_found(call, request, topic))
+        except ChordMQError as error:
+            rows.append(_failed(topic, error))
+    return _response(call, request, rows)
+
+
+def _may_create(call: Call, request: MetadataRequest) -> bool:
+    settings = call.broker.topics.settings
+    return settings.auto_create_topics_enable and request.allow_auto_topic_creation
+
+
+def _distinct(asked: list[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:
+    return {(topic.name, topic.topic_id): topic for topic in asked}.values()
+
+
+def _all(call: Call) -> Iterable[Topic]:
+    return iter(call.broker.topics)
+
+
+def _found(
+    call: Call, request: MetadataRequest, asked: MetadataRequestTopic
+) -> MetadataResponseTopic:
+    topics = call.broker.topics
+    try:
+        if asked.name is None:
+            return _topic(call, request, topics.by_id(asked.topic_id))
+        check_name(asked.name)
+        return _topic(call, request, topics.get(asked.name))
+    except ChordMQError as error:
+        return _failed(asked, error)
+
+
+def _failed(
+    asked: MetadataRequestTopic, error: ChordMQError, nameless: str | None = None
+) -> MetadataResponseTopic:
+    name = nameless if asked.name is None else asked.name
+    return MetadataResponseTopic(error_code=code_of(error), name=name, topic_id=asked.topic_id)
+
+
+def _topic(call: Call, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
+    nodes = [call.broker.node_id]
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=partition.index,
+                leader_id=call.broker.node_id,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
+            )
+            for partition in topic.partitions
+        ],
+        topic_authorized_operations=(
+            TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _response(
+    call: Call, request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    host, port = call.advertised
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=call.broker.node_id, host=host, port=port)],
+        cluster_id=call.broker.cluster_id,
+        controller_id=call.broker.node_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def describe_topic_partitions(
+    call: Call, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Describe the topics asked for, or all, by name; a long answer comes in pieces."""
+    names = sorted({t.name for t in request.topics} or {t.name for t in call.broker.topics})
+    start = 0
+    if request.cursor is not None:
+        first = request.cursor.topic_name
+        names = [name for name in names if name >= first]
+        if names and names[0] == first:
+            start = max(0, request.cursor.partition_index)
+    room = max(1, min(request.response_partition_limit, PARTITIONS_PER_ANSWER_MAX))
+    rows: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        if room == 0:
+            return DescribeTopicPartitionsResponse(
+                topics=rows, next_cursor=Cursor(topic_name=name, partition_index=0)
+            )
+        row, following = _described(call, name, start, room)
+        rows.append(row)
+        if following is not None:
+            return DescribeTopicPartitionsResponse(topics=rows, next_cursor=following)
+        room -= len(row.partitions)
+        start = 0
+    return DescribeTopicPartitionsResponse(topics=rows)
+
+
+def _described(
+    call: Call, name: str, start: int, room: int
+) -> tuple[DescribeTopicPartitionsResponseTopic, Cursor | None]:
+    try:
+        check_name(name)
+        topic = call.broker.topics.get(name)
+    except ChordMQError as error:
+        return DescribeTopicPartitionsResponseTopic(error_code=code_of(error), name=name), None
+    nodes = [call.broker.node_id]
+    row = DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                partition_index=partition.index,
+                leader_id=call.broker.node_id,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
+                eligible_leader_replicas=[],  # Java's client dies of null here
+                last_known_elr=[],
+            )
+            for partition in topic.partitions[start : start + room]
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+    if start + room < len(topic.partitions):
+        return row, Cursor(topic_name=name, partition_index=start + room)
+    return row, None
