@@ -153,7 +153,7 @@ class Listener:
             while not self._closed.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._closed.wait(), SWEEP_INTERVAL_S)
-                self._sweep()
+                self.sweep()
 
     def admit(self, connection: Connection, address: str) -> bool:
         """Count a new connection in, or refuse it because a limit is reached."""
@@ -203,7 +203,8 @@ class Listener:
         if not self.connections:
             self._empty.set()
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
+        """Close connections that were idle, or stuck in the middle of a request, for too long."""
         now = self.clock.monotonic_s()
         for connection in list(self.connections):
             idle_s = now - connection.last_active_s

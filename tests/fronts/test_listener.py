@@ -1,0 +1,86 @@
+"""The listener's limits: who is admitted, and who waits for memory."""
+
+from chordmq.clock import ManualClock
+from chordmq.fronts.listener import Listener, ListenerSettings, Memory
+
+
+class Guest:
+    """A connection that only remembers what it was told."""
+
+    is_busy = False
+    is_partial = False
+
+    def __init__(self) -> None:
+        self.last_active_s = 0.0
+        self.resumed = 0
+        self.closed = ""
+
+    def drain(self) -> None:
+        self.closed = "drained"
+
+    def close(self, reason: str) -> None:
+        self.closed = reason
+
+    def resume(self) -> None:
+        self.resumed += 1
+
+
+async def test_connections_beyond_the_limits_are_refused_and_others_stay() -> None:
+    """C11: a limit per node and per address."""
+    settings = ListenerSettings(connections_max=3, connections_per_address_max=2)
+    listener = Listener(settings, ManualClock(), "test")
+    first, second, third, fourth = Guest(), Guest(), Guest(), Guest()
+    assert listener.admit(first, "10.0.0.1")
+    assert listener.admit(second, "10.0.0.1")
+    assert not listener.admit(third, "10.0.0.1")
+    assert listener.admit(third, "10.0.0.2")
+    assert not listener.admit(fourth, "10.0.0.3")
+    listener.forget(first, "10.0.0.1")
+    assert listener.admit(fourth, "10.0.0.3")
+    assert listener.refused == 2
+
+
+async def test_idle_and_stuck_connections_are_closed() -> None:
+    """C11: a client that says nothing, or never ends its request, is not kept for ever."""
+    clock = ManualClock()
+    settings = ListenerSettings(idle_timeout_s=100, partial_frame_timeout_s=10)
+    listener = Listener(settings, clock, "test")
+    idle, stuck, busy = Guest(), Guest(), Guest()
+    stuck.is_partial = True
+    busy.is_busy = True
+    for guest in (idle, stuck, busy):
+        listener.admit(guest, "10.0.0.1")
+    clock.advance(11_000)
+    listener.sweep()
+    assert (idle.closed, busy.closed) == ("", "")
+    assert stuck.closed
+    clock.advance(100_000)
+    listener.sweep()
+    assert idle.closed
+    assert not busy.closed
+
+
+def test_who_exceeds_the_memory_waits_until_others_give_back() -> None:
+    """C11: memory in total is bounded, with back-pressure."""
+    memory = Memory(limit=100)
+    greedy, late = Guest(), Guest()
+    memory.take(150)
+    assert memory.may_exceed(greedy)
+    assert not memory.may_exceed(late)
+    memory.give(80)
+    assert late.resumed == 1
+
+
+def test_one_connection_may_always_go_on_so_that_none_waits_for_ever() -> None:
+    """C11: half-received requests cannot block each other."""
+    memory = Memory(limit=100)
+    first, second, third = Guest(), Guest(), Guest()
+    memory.take(300)
+    assert memory.may_exceed(first)
+    assert not memory.may_exceed(second)
+    assert not memory.may_exceed(third)
+    memory.give(100)
+    memory.leave(first)
+    assert (second.resumed, third.resumed) == (1, 0)
+    memory.leave(second)
+    assert third.resumed == 1
