@@ -1,0 +1,181 @@
+"""Load from confluent-kafka (librdkafka): the client that most services outside Java use."""
+
+import multiprocessing
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks.sockets import Rate
+
+CHUNK = 2000
+"""Messages handed to librdkafka in one call."""
+QUEUE_MESSAGES = 200_000
+IDLE_LIMIT_S = 20.0
+PRODUCER = {
+    "linger.ms": 5,
+    "batch.size": 131_072,
+    "queue.buffering.max.messages": QUEUE_MESSAGES,
+    "queue.buffering.max.kbytes": 262_144,
+    "compression.type": "none",
+}
+
+
+class LoadFailed(Exception):
+    """A client could not deliver, or did not get what was there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """The time from produce to arrival, in milliseconds: mean and percentiles."""
+
+    mean: float
+    p50: float
+    p99: float
+    p999: float
+
+    @classmethod
+    def of(cls, samples_ms: list[float]) -> "Latencies":
+        """Return the percentiles of the samples."""
+        ordered = sorted(samples_ms)
+        shares = (ordered[int(len(ordered) * share)] for share in (0.5, 0.99, 0.999))
+        return cls(sum(ordered) / len(ordered), *shares)
+
+
+def create_topic(bootstrap: str, name: str, partitions: int, settings: dict[str, str]) -> None:
+    """Create a topic and wait until all its partitions have a leader."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
+    admin.create_topics([new], request_timeout=60)[name].result()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        topic = admin.list_topics(name, timeout=30).topics[name]
+        led = [part for part in topic.partitions.values() if part.leader >= 0]
+        if topic.error is None and len(led) == partitions:
+            return
+        time.sleep(0.05)
+    raise LoadFailed(f"topic {name} has no leaders after 60 s")
+
+
+def produce(
+    bootstrap: str, topic: str, size: int, settings: dict[str, str], limit: tuple[float, int]
+) -> Rate:
+    """Produce values of `size` bytes until `limit` (seconds, messages) and wait for all answers."""
+    seconds, count_max = limit
+    failed: list[KafkaError] = []
+    config = {"bootstrap.servers": bootstrap, **PRODUCER, **settings}
+    producer = Producer(config)
+    value = bytes(index * 31 % 251 for index in range(size))
+    chunk = [{"value": value} for _ in range(CHUNK)]
+    producer.list_topics(topic, timeout=30)
+    sent = 0
+    started = time.perf_counter()
+    while sent < count_max and time.perf_counter() - started < seconds:
+        if len(producer) > QUEUE_MESSAGES - CHUNK:
+            producer.poll(0.005)
+            continue
+        sent += producer.produce_batch(topic, chunk, on_delivery=_note_failure(failed))
+        producer.poll(0)
+    left = producer.flush(60)
+    taken = time.perf_counter() - started
+    if left or failed:
+        raise LoadFailed(f"{left} messages not delivered, {len(failed)} refused {failed[:1]}")
+    return Rate(sent, taken, sent * size)
+
+
+def consume(bootstrap: str, topic: str, partitions: int, count: int) -> Rate:
+    """Read `count` messages from the start of a topic."""
+    consumer = Consumer(_consumer_settings(bootstrap))
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+    got = size = 0
+    started = heard = time.perf_counter()
+    while got < count:
+        messages = consumer.consume(10_000, timeout=0.2)
+        now = time.perf_counter()
+        if messages:
+            heard = now
+        elif now - heard > IDLE_LIMIT_S:
+            raise LoadFailed(f"only {got} of {count} messages came")
+        for message in messages:
+            if message.error():
+                raise KafkaException(message.error())
+            size += len(message)
+        got += len(messages)
+    taken = time.perf_counter() - started
+    consumer.close()
+    return Rate(got, taken, size)
+
+
+def latencies(bootstrap: str, topic: str, rate: int, seconds: float) -> Latencies:
+    """Produce at a fixed rate and measure, in another process, when each message arrives."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    count = int(rate * seconds)
+    reader = spawn.Process(target=_receive, args=(bootstrap, topic, count, theirs))
+    reader.start()
+    try:
+        if not ours.poll(60):
+            raise LoadFailed("the consumer did not get ready")
+        ours.recv()
+        _produce_at(bootstrap, topic, rate, count)
+        if not ours.poll(30):
+            raise LoadFailed(f"not all of {count} messages arrived")
+        samples: list[float] = ours.recv()
+    finally:
+        reader.kill()
+        reader.join()
+    return Latencies.of(samples[rate:])  # the first second warms both clients up
+
+
+def _produce_at(bootstrap: str, topic: str, rate: int, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "1"})
+    padding = bytes(92)
+    start = time.perf_counter()
+    for index in range(count):
+        due = start + index / rate
+        while (wait := due - time.perf_counter()) > 0:
+            time.sleep(wait)
+        # From the moment it was due: a stall must not hide the messages it delayed.
+        producer.produce(topic, struct.pack(">d", due) + padding)
+        producer.poll(0)
+    producer.flush(30)
+
+
+def _receive(bootstrap: str, topic: str, count: int, report: Connection) -> None:
+    """Collect latencies; the clock is the machine's monotonic one, the same in every process."""
+    consumer = Consumer(_consumer_settings(bootstrap))
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.poll(0.5)
+    report.send("ready")
+    samples: list[float] = []
+    while len(samples) < count:
+        message = consumer.poll(1.0)
+        if message is None or message.error():
+            continue
+        (due,) = struct.unpack_from(">d", message.value() or b"")
+        samples.append((time.perf_counter() - due) * 1000)
+    report.send(samples)
+    consumer.close()
+
+
+def _consumer_settings(bootstrap: str) -> dict[str, str | int | bool]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "group.id": f"bench-{time.monotonic_ns()}",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "queued.max.messages.kbytes": 262_144,
+    }
+
+
+def _note_failure(failed: list[KafkaError]) -> Callable[[KafkaError | None, object], None]:
+    def note(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failed.append(error)
+
+    return note
