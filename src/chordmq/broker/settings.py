@@ -342,7 +342,7 @@ class BrokerSettings:
         Kind.INT, 4096, "Longest text stored with a committed offset.", low=0
     )
     offsets_topic_num_partitions: int = declare(
-        Kind.INT, 50, "Partitions of the topic that holds committed offsets.", low=1
+        Kind.INT, 16, "Partitions of the topic that holds committed offsets.", low=1
     )
     offsets_retention_minutes: int = declare(
         Kind.INT, 10_080, "Time for which an empty group's offsets are kept.", low=1
@@ -354,7 +354,7 @@ class BrokerSettings:
         Kind.INT, 1_800_000, "Longest session time-out a group member may ask for.", low=0
     )
     group_initial_rebalance_delay_ms: int = declare(
-        Kind.INT, 3_000, "Time a new group waits for more members before it begins.", low=0
+        Kind.INT, 100, "Time a new group waits for more members before it begins.", low=0
     )
     group_max_size: int = declare(Kind.INT, INT_MAX, "Most members of one group.", low=1)
 
