@@ -260,6 +260,11 @@ class Topics:
                 await self._table.forget_removal(row.id)
             except OSError as error:
                 log.error("files of a deleted topic stay", topic=row.name, error=str(error))
+            self._removals.task_done()
+
+    async def removed(self) -> None:
+        """Wait until the files of all deleted topics are gone."""
+        await self._removals.join()
 
     def close(self) -> None:
         """Close every partition."""
