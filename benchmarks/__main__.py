@@ -76,8 +76,8 @@ def main() -> int:
     )
     report.show(found, console)
     note = report.note("quick" if options.quick else "default", started, load_before)
-    path = report.write(found, note)
-    console.print(f"wrote {path.relative_to(ROOT)} in {time.monotonic() - started:.0f} s")
+    path = report.write(found, note, options.out)
+    console.print(f"wrote {path} in {time.monotonic() - started:.0f} s")
     return int(any(each.failures for each in contenders))
 
 
@@ -91,6 +91,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="rounds instead of the profile's")
     parser.add_argument("--ours-only", action="store_true", help="ChordMQ alone, no ratios")
     parser.add_argument("--peer-only", action="store_true", help="Apache Kafka alone")
+    parser.add_argument("--out", type=Path, default=report.OUT, help="folder of latest.json")
     options = parser.parse_args()
     known = {case.name for case in CASES} | {"recovery"}
     if unknown := set(options.case or ()) - known:
@@ -110,7 +111,7 @@ def _measure(contenders: list[Contender], profile: Profile, options: argparse.Na
     """Run the rounds; the broker that went first goes last in the next one."""
     wanted = set(options.case or [case.name for case in CASES] + ["recovery"])
     cases = [case for case in CASES if case.name in wanted]
-    if options.case and cases:
+    if wanted - {"start", "idle", "recovery"}:
         cases = [case for case in CASES if case.name in wanted | {"warm_up"}]
     rounds = options.rounds or profile.rounds
     for number in range(rounds if cases else 0):

@@ -1,6 +1,8 @@
 """Starts and stops the brokers that are compared: ChordMQ, and a real Apache Kafka as its peer."""
 
+import ctypes
 import os
+import random
 import shutil
 import signal
 import socket
@@ -20,6 +22,8 @@ KAFKA_LIBS = ROOT / ".cache" / "kafka" / "libs"
 KAFKA_VERSION = "4.3.0"
 READY_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 30.0
+PORTS = range(15_000, 18_000)
+DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
 
 # What Kafka's own start script passes to the machine (kafka-server-start.sh, kafka-run-class.sh).
 KAFKA_HEAP = ["-Xms1g", "-Xmx1g"]
@@ -131,10 +135,15 @@ def kafka_libs() -> Path:
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a loopback port that nobody listens on and no outgoing connection can take."""
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def _java() -> str:
@@ -169,8 +178,9 @@ def _start(name: str, command: list[str], directory: Path, port: int) -> Peer:
     started = time.monotonic()
     with (directory / "broker.log").open("ab") as log:
         process = subprocess.Popen(
-            command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True, env=_environment()
-        )
+            command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True, env=_environment(),
+            preexec_fn=_die_with_parent,
+        )  # fmt: skip
     peer = Peer(name, f"127.0.0.1:{port}", process, directory, 0.0)
     try:
         while brokers_known(port) == 0:
@@ -184,6 +194,10 @@ def _start(name: str, command: list[str], directory: Path, port: int) -> Peer:
         raise
     peer.ready_s = time.monotonic() - started
     return peer
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
 
 
 def _environment() -> dict[str, str]:

@@ -48,12 +48,12 @@ def rows(ours: Iterable[Sample], peers: Iterable[Sample]) -> list[Row]:
     return [_row(mine.get(name, []), theirs.get(name, [])) for name in {**mine, **theirs}]
 
 
-def write(found: list[Row], note: dict[str, Any]) -> Path:
+def write(found: list[Row], note: dict[str, Any], folder: Path) -> Path:
     """Write latest.json, and beside it the note on how it was measured."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    path = OUT / "latest.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "latest.json"
     path.write_text(json.dumps(found, indent=1) + "\n")
-    (OUT / "latest.meta.json").write_text(json.dumps(note, indent=1) + "\n")
+    (folder / "latest.meta.json").write_text(json.dumps(note, indent=1) + "\n")
     return path
 
 

@@ -1,0 +1,92 @@
+"""The load generators of the benchmark, each against a running node."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import java_tools, load, report, sockets
+from benchmarks.usage import usage_of
+from tests.running_node import RunningNode
+
+ROOT = Path(__file__).parent.parent.parent
+SECONDS = 0.2
+
+
+def test_sockets_produce_what_a_consumer_then_counts(node: RunningNode, name: str) -> None:
+    """C16: batches of the benchmark's own making arrive whole."""
+    load.create_topic(node.bootstrap, name, 1, {"flush": "os"})
+
+    batches = sockets.produce_pipelined(node.bootstrap, name, (10, 100), (5.0, 20))
+    single = sockets.produce_in_turn(node.bootstrap, name, 3, SECONDS)
+
+    assert batches.count == 200
+    assert sockets.count_records(node.bootstrap, name, 1) == 200 + single.count
+
+
+def test_librdkafka_produces_and_consumes_what_was_asked(node: RunningNode, name: str) -> None:
+    """C16: the benchmark's librdkafka load counts what was delivered."""
+    load.create_topic(node.bootstrap, name, 4, {"flush": "os"})
+
+    written = load.produce(node.bootstrap, name, 100, {"acks": "all"}, (10.0, 10_000))
+
+    assert written.count == 10_000
+    assert sockets.count_records(node.bootstrap, name, 4) == 10_000
+    assert load.consume(node.bootstrap, name, 4, 10_000).count == 10_000
+
+
+def test_latency_is_measured_for_every_message(node: RunningNode, name: str) -> None:
+    """C16: the time from produce to arrival, at a fixed rate."""
+    load.create_topic(node.bootstrap, name, 1, {"flush": "os"})
+
+    found = load.latencies(node.bootstrap, name, rate=200, seconds=2.0)
+
+    assert 0 < found.p50 <= found.p99 <= found.p999
+
+
+def test_many_connections_are_all_answered_while_all_are_open(node: RunningNode) -> None:
+    socks = sockets.open_connections(node.bootstrap, 300)
+    try:
+        assert sockets.ask_all(socks).count == 300
+    finally:
+        sockets.close_connections(socks)
+
+
+def test_the_cost_of_a_process_is_read_from_the_system(node: RunningNode) -> None:
+    used = usage_of(node.pid)
+
+    assert used.cpu_s > 0
+    assert 10 < used.rss_mb <= used.peak_mb
+
+
+@pytest.mark.interop
+@pytest.mark.timeout(300)
+def test_kafkas_own_tools_measure_a_node(node: RunningNode, name: str) -> None:
+    """C16: ProducerPerformance, ConsumerPerformance and EndToEndLatency run against a node."""
+    load.create_topic(node.bootstrap, name, 1, {"flush": "os"})
+
+    settings = {"acks": "all"}
+    written = java_tools.producer_performance(node.bootstrap, name, 100, settings, 20_000)
+    read = java_tools.consumer_performance(node.bootstrap, name, 100, 20_000)
+    latency, _ = java_tools.end_to_end_latency(node.bootstrap, name, 200)
+
+    assert written.rate.count == 20_000
+    assert read.rate.count >= 20_000
+    assert latency.p50 <= latency.p99
+
+
+def test_the_benchmark_command_writes_its_rows(tmp_path: Path) -> None:
+    """C16: one command starts a node, measures it and writes what it found."""
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--ours-only", "--case", "start"]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads((tmp_path / "latest.json").read_text())
+    assert row["name"] == "start"
+    assert 0 < row["ours"] < 60
+    assert row["peer_name"] == report.PEER_NAME
+    assert json.loads((tmp_path / "latest.meta.json").read_text())["cores"] >= 1

@@ -1,0 +1,65 @@
+"""The rows of a benchmark: medians, ratios and whether targets are reached."""
+
+import pytest
+
+from benchmarks import report
+from benchmarks.session import Meter, Sample, rate_samples
+from benchmarks.sockets import Rate
+
+
+def sample(name: str, value: float, goal: str = "") -> Sample:
+    return Sample(name, value, "msg/s", 2.0, 50.0, "command", goal=goal)
+
+
+def test_a_row_compares_the_medians_of_the_rounds() -> None:
+    """X6: ours and the peer's number come from the same case and become one ratio."""
+    ours = [sample("case", value) for value in (100.0, 300.0, 200.0)]
+    peers = [sample("case", value) for value in (50.0, 90.0, 100.0)]
+
+    (row,) = report.rows(ours, peers)
+
+    assert (row["ours"], row["peer"]) == (200.0, 90.0)
+    assert row["ratio"] == pytest.approx(200 / 90)
+    assert row["ours_rounds"] == [100.0, 300.0, 200.0]
+
+
+@pytest.mark.parametrize(
+    ("goal", "ours", "met"),
+    [
+        ("produce", 119.0, False), ("produce", 120.0, True), ("consume", 121.0, True),
+        ("latency", 50.0, True), ("latency", 51.0, False), ("cpu", 49.0, True),
+        ("memory", 15.0, True), ("memory", 16.0, False), ("start", 21.0, False),
+    ],
+)  # fmt: skip
+def test_a_ratio_is_held_against_its_target(goal: str, ours: float, met: bool) -> None:
+    """X6: each kind of measurement has the target that the comparison must reach."""
+    (row,) = report.rows([sample("case", ours, goal)], [sample("case", 100.0, goal)])
+
+    assert row["met"] is met
+
+
+def test_a_floor_counts_even_when_the_ratio_is_reached() -> None:
+    ours = sample("produce_100b_acks1_os", 600_000.0, "produce")
+    peer = sample("produce_100b_acks1_os", 100_000.0, "produce")
+
+    (row,) = report.rows([ours], [peer])
+
+    assert row["ratio"] == 6.0
+    assert row["met"] is False
+
+
+def test_without_the_peer_there_is_no_ratio_and_no_verdict() -> None:
+    (row,) = report.rows([sample("case", 5.0, "produce")], [])
+
+    assert row["peer"] is None
+    assert row["ratio"] is None
+    assert row["met"] is None
+
+
+def test_a_rate_also_says_what_a_gigabyte_cost() -> None:
+    rate = Rate(count=1_000_000, seconds=2.0, size=100_000_000)
+
+    messages, cost = rate_samples("produce_x", rate, Meter(cpu_s=0.5, rss_mb=40.0), "command")
+
+    assert (messages.value, messages.mb_s) == (500_000.0, 50.0)
+    assert (cost.name, cost.value, cost.goal) == ("produce_x.cpu_per_gb", 5.0, "cpu")
