@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import select
 import socket
 import struct
 from collections.abc import Iterable, Mapping
@@ -11,13 +12,14 @@ from typing import Any, Self, get_args
 
 from crc32c import crc32c
 from kio.index import load_request_schema, load_response_schema
+from kio.records.readers import read_batch
 from kio.serial import entity_reader, entity_writer
 
 from chordmq.records.batch import HEADER_SIZE
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
-API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 18, 19, 22
+JOIN_GROUP, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 11, 18, 19, 22
 CREATE_PARTITIONS, DESCRIBE_CONFIGS = 37, 32
 
 NO_PRODUCER = -1
@@ -66,6 +68,27 @@ class Wire:
     def call(self, api_key: int, version: int, /, **values: object) -> Any:
         """Send one request and return its decoded response."""
         return self.receive(api_key, version, self.send(api_key, version, **values))
+
+    def produce(self, topic: str, batch: bytes, *, acks: int = -1) -> Any:
+        """Send one batch to partition 0 and return that partition's answer."""
+        answer = self.call(PRODUCE, 9, **produce_fields(topic, batch, acks=acks))
+        return answer.responses[0].partition_responses[0]
+
+    def fetch(self, topic: str, offset: int, **limits: int) -> Any:
+        """Fetch from partition 0 and return that partition's answer."""
+        return self.receive_fetch(self.send_fetch(topic, offset, **limits))
+
+    def send_fetch(self, topic: str, offset: int, **limits: int) -> int:
+        """Ask for partition 0 from an offset on, without waiting for the answer."""
+        return self.send(FETCH, 12, **fetch_fields(topic, offset, **limits))
+
+    def receive_fetch(self, correlation_id: int) -> Any:
+        """Return the answer for partition 0 to what `send_fetch` asked."""
+        return self.receive(FETCH, 12, correlation_id).responses[0].partitions[0]
+
+    def has_answer(self, *, within_s: float) -> bool:
+        """Return whether a byte arrives within the time, leaving it unread."""
+        return bool(self._received or select.select([self.socket], [], [], within_s)[0])
 
     def receive_frame(self) -> bytes | None:
         """Return the next frame without its size, or None when the peer closed the connection."""
@@ -164,6 +187,50 @@ def _parts(kind: Any) -> list[Any]:
     """Return the plain types of `tuple[X, ...] | None` and the like."""
     arguments = get_args(kind)
     return [part for each in arguments for part in _parts(each)] if arguments else [kind]
+
+
+def produce_fields(topic: str, batch: bytes, *, acks: int = -1) -> dict[str, object]:
+    """Return the fields of a Produce request for partition 0."""
+    partitions = [{"index": 0, "records": batch}]
+    topics = [{"name": topic, "partition_data": partitions}]
+    return {"acks": acks, "timeout": 10_000, "topic_data": topics}
+
+
+def fetch_fields(
+    topic: str,
+    offset: int,
+    *,
+    max_wait: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = 1_000_000,
+    partition_max_bytes: int = 1_000_000,
+) -> dict[str, object]:
+    """Return the fields of a Fetch request for partition 0, without a session."""
+    partition = {
+        "partition": 0,
+        "fetch_offset": offset,
+        "partition_max_bytes": partition_max_bytes,
+        "current_leader_epoch": -1,
+    }
+    return {
+        "replica_id": -1,
+        "max_wait": max_wait,
+        "min_bytes": min_bytes,
+        "max_bytes": max_bytes,
+        "session_epoch": -1,
+        "topics": [{"topic": topic, "partitions": [partition]}],
+    }
+
+
+def stored(records: bytes) -> list[tuple[int, bytes | None]]:
+    """Return offset and value of each record in uncompressed batches."""
+    found: list[tuple[int, bytes | None]] = []
+    position = 0
+    while position < len(records):
+        batch, size = read_batch(records, position)
+        found += [(record.offset, record.value) for record in batch.records]
+        position += size
+    return found
 
 
 def record_batch(

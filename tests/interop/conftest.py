@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from kio.schema.errors import ErrorCode
 
 from tests.wire import Wire
 
@@ -53,13 +54,17 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 @pytest.fixture
-def create_topic(admin: AdminClient, name: str) -> CreateTopic:
+def create_topic(admin: AdminClient, address: tuple[str, int], name: str) -> CreateTopic:
     """Give a function that creates a topic of this test's own and returns its name."""
 
     def create(*, partitions: int = 1, suffix: str = "", **settings: str) -> str:
         config = {setting.replace("_", "."): value for setting, value in settings.items()}
         wanted = NewTopic(name + suffix, partitions, 1, config=config)
         admin.create_topics([wanted])[wanted.topic].result(20)
+        with Wire(address) as wire:
+            # Apache Kafka answers before it leads the new partitions; a retry asks again.
+            while wire.fetch(wanted.topic, 0).error_code is not ErrorCode.none:
+                pass
         return str(wanted.topic)
 
     return create
