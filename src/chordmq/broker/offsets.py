@@ -52,6 +52,10 @@ class Offsets:
         """Yield the groups that have committed anything."""
         return iter(self._groups)
 
+    def topics(self) -> set[str]:
+        """Return the topics in which any group has committed."""
+        return {topic for places in self._groups.values() for topic, _ in places}
+
     def commit(self, key: OffsetKey, committed: CommittedOffset) -> OffsetRecord:
         """Return the record that commits an offset, or raise why it must not be."""
         size = len(committed.metadata.encode())
