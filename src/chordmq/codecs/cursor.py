@@ -2,10 +2,12 @@
 
 from chordmq.errors import DecodeError
 
+Buffer = memoryview | bytes | bytearray
+
 UVARINT_BITS_MAX = 35
 
 
-def read_uvarint(data: memoryview | bytes, position: int) -> tuple[int, int]:
+def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
     """Return the unsigned number at `position`, and the position after it."""
     number = shift = 0
     while shift < UVARINT_BITS_MAX:

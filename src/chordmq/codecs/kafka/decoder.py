@@ -4,11 +4,11 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from chordmq.codecs.cursor import read_uvarint
-from chordmq.codecs.kafka.wire import FORMATS, Field, fields_at, size_min
+from chordmq.codecs.cursor import Buffer, read_uvarint
+from chordmq.codecs.kafka.wire import ARRAY_TABLE_SIZE, FORMATS, Field, fields_at, size_min
 from chordmq.errors import DecodeError
 
-Decoder = Callable[[memoryview | bytes, int], Any]
+Decoder = Callable[[Buffer, int], Any]
 
 
 def cut_off(name: str) -> DecodeError:
@@ -16,7 +16,7 @@ def cut_off(name: str) -> DecodeError:
     return DecodeError(f"{name} has a length that does not fit the message")
 
 
-def skip_tag(data: memoryview | bytes, position: int) -> tuple[int, int, int]:
+def skip_tag(data: Buffer, position: int) -> tuple[int, int, int]:
     """Return the number of a tagged field, where its value starts and where it ends."""
     tag, position = read_uvarint(data, position)
     size, position = read_uvarint(data, position)
@@ -25,7 +25,7 @@ def skip_tag(data: memoryview | bytes, position: int) -> tuple[int, int, int]:
     return tag, position, position + size
 
 
-def skip_tags(data: memoryview | bytes, position: int) -> int:
+def skip_tags(data: Buffer, position: int) -> int:
     """Return the position after tagged fields of which none is known."""
     count, position = read_uvarint(data, position)
     for _ in range(count):
@@ -181,7 +181,7 @@ class _DecoderSource:
         self._emit(depth, f"if {size} < 0 or {size} * {least} > end - at: raise cut_off({label!r})")
         layout = FORMATS.get(kind)
         if layout is not None and len(layout) == 1:
-            self._emit(depth, f"{target} = [*unpack_from('>%d{layout}' % {size}, data, at)]")
+            self._numbers(depth, layout, target, size)
             self._emit(depth, f"at += {size} * {least}")
             return
         items, element = self._name("items"), self._name("item")
@@ -193,6 +193,16 @@ class _DecoderSource:
             self._value(depth + 1, item._replace(kind=kind, is_nullable=False), element, label)
             self._flush(depth + 1)
         self._emit(depth + 1, f"{items}.append({element})")
+
+    def _numbers(self, depth: int, layout: str, target: str, size: str) -> None:
+        table = "unpack_array_" + layout.replace("?", "t")
+        self.names[table] = [
+            struct.Struct(f">{n}{layout}").unpack_from for n in range(ARRAY_TABLE_SIZE)
+        ]
+        self._emit(
+            depth, f"if {size} < {ARRAY_TABLE_SIZE}: {target} = [*{table}[{size}](data, at)]"
+        )
+        self._emit(depth, f"else: {target} = [*unpack_from('>%d{layout}' % {size}, data, at)]")
 
 
 def _slice(kind: str, stop: str) -> str:

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from chordmq.codecs.kafka.wire import FORMATS, NO_UUID, Field, fields_at
+from chordmq.codecs.kafka.wire import ARRAY_TABLE_SIZE, FORMATS, Field, fields_at
 from chordmq.records.varint import SMALL, UVARINTS, uvarint
 
 Encoder = Callable[[Any], bytearray]
@@ -33,7 +33,6 @@ class _EncoderSource:
 
     def __init__(self, cls: type[Any], version: int) -> None:
         self.names: dict[str, Any] = {
-            "NO_UUID": NO_UUID,
             "UVARINTS": UVARINTS,
             "uvarint": uvarint,
             "pack": struct.pack,
@@ -59,11 +58,6 @@ class _EncoderSource:
     def _name(self, prefix: str) -> str:
         self._count += 1
         return f"{prefix}{self._count}"
-
-    def _constant(self, value: Any) -> str:
-        name = self._name("default")
-        self.names[name] = value
-        return name
 
     def _flush(self, depth: int) -> None:
         if not self._fixed:
@@ -96,7 +90,8 @@ class _EncoderSource:
         if isinstance(item.default, list | bool | str):
             return value if not item.default else f"{value} != {item.default!r}"
         if item.struct is not None:
-            return f"{value} != {self._constant(item.default)}"
+            parts = fields_at(item.struct, self._version)
+            return " or ".join(self._differs(part, f"{value}.{part.name}") for part in parts)
         return f"{value} != {item.default!r}"
 
     def _refuse(self, depth: int, cls: type[Any], owner: str, item: Field) -> None:
@@ -118,7 +113,8 @@ class _EncoderSource:
             self._flush(depth + 1)
             self._emit(depth + 1, f"{tags}.append(({item.tag}, {self._out}))")
         self._out = out
-        self._emit(depth, f"put_tags({out}, {tags})")
+        self._emit(depth, f"if {tags}: put_tags({out}, {tags})")
+        self._emit(depth, f"else: {out} += b'\\0'")
 
     def _value(self, depth: int, item: Field, value: str) -> None:
         if item.kind in FORMATS:
@@ -175,7 +171,7 @@ class _EncoderSource:
         kind = item.kind.removeprefix("[]")
         layout = FORMATS.get(kind)
         if layout is not None and len(layout) == 1:
-            self._emit(depth, f"{self._out} += pack('>%d{layout}' % len({name}), *{name})")
+            self._numbers(depth, layout, name)
             return
         element = self._name("item")
         self._emit(depth, f"for {element} in {name}:")
@@ -184,3 +180,12 @@ class _EncoderSource:
         else:
             self._value(depth + 1, item._replace(kind=kind, is_nullable=False), element)
         self._flush(depth + 1)
+
+    def _numbers(self, depth: int, layout: str, name: str) -> None:
+        table, size = "pack_array_" + layout.replace("?", "t"), self._name("size")
+        self.names[table] = [struct.Struct(f">{n}{layout}").pack for n in range(ARRAY_TABLE_SIZE)]
+        self._emit(depth, f"{size} = len({name})")
+        self._emit(
+            depth, f"if {size} < {ARRAY_TABLE_SIZE}: {self._out} += {table}[{size}](*{name})"
+        )
+        self._emit(depth, f"else: {self._out} += pack('>%d{layout}' % {size}, *{name})")

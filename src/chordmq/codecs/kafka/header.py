@@ -3,6 +3,7 @@
 import struct
 from typing import NamedTuple
 
+from chordmq.codecs.cursor import Buffer
 from chordmq.codecs.kafka.apis import APIS
 from chordmq.codecs.kafka.decoder import skip_tags
 from chordmq.errors import DecodeError
@@ -30,7 +31,7 @@ def is_flexible(api_key: int, version: int) -> bool:
     return since is not None and version >= since
 
 
-def read_request_header(frame: memoryview | bytes) -> RequestHeader:
+def read_request_header(frame: Buffer) -> RequestHeader:
     """Read the header of a request; an API without a codec is a DecodeError, a version is not."""
     try:
         api_key, version, correlation_id, size = _REQUEST.unpack_from(frame)

@@ -3,6 +3,7 @@
 import struct
 from typing import Any, TypeVar
 
+from chordmq.codecs.cursor import Buffer
 from chordmq.codecs.kafka.decoder import Decoder, compile_decoder
 from chordmq.codecs.kafka.encoder import Encoder, compile_encoder
 from chordmq.errors import DecodeError
@@ -13,10 +14,8 @@ _decoders: dict[tuple[type[Any], int], Decoder] = {}
 _encoders: dict[tuple[type[Any], int], Encoder] = {}
 
 
-def decode(
-    cls: type[Message], version: int, data: memoryview | bytes, position: int = 0
-) -> Message:
-    """Read the message that fills `data` from `position` to its end; `records` are not copied."""
+def decode(cls: type[Message], version: int, data: Buffer, position: int = 0) -> Message:
+    """Read the message from `position` to the end of `data`; a view's `records` stay views."""
     decoder = _decoders.get((cls, version))
     try:
         if decoder is None:

@@ -20,6 +20,9 @@ FORMATS = {
 }
 """The types of fixed size, with their `struct` format."""
 
+ARRAY_TABLE_SIZE = 16
+"""Arrays with fewer numbers than this find their packed format ready."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wire:
