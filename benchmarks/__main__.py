@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +19,8 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.cases import CASES, Case
 from benchmarks.load import LoadFailed
-from benchmarks.peers import ROOT, Peer, PeerFailed, kafka_libs, start_chordmq, start_kafka
-from benchmarks.recovery import recovery
+from benchmarks.peers import ROOT, PeerFailed, kafka_libs, start_chordmq, start_kafka
+from benchmarks.recovery import Starter, recovery
 from benchmarks.session import CountMismatch, Profile, Sample, Session
 from benchmarks.sockets import SPARE_FILES, allow_files
 from benchmarks.wire import WireError
@@ -48,7 +48,7 @@ class Contender:
 
     name: str
     ours: bool
-    start: Callable[[Path], Peer]
+    start: Starter
     samples: list[Sample] = field(default_factory=list)
     failures: int = 0
 
@@ -127,7 +127,7 @@ def _measure(contenders: list[Contender], profile: Profile, options: argparse.Na
 def _run_session(contender: Contender, cases: list[Case], profile: Profile) -> None:
     with _directory() as directory:
         try:
-            peer = contender.start(directory)
+            peer = contender.start(directory, ())
         except FAILURES as failure:
             _report_failure(contender, "start", failure)
             return

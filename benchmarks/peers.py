@@ -93,14 +93,14 @@ class Peer:
         self.process.wait()
 
 
-def start_kafka(directory: Path) -> Peer:
+def start_kafka(directory: Path, settings: Sequence[str] = ()) -> Peer:
     """Start Apache Kafka (one node, KRaft) on `directory`, formatting it first if it is new."""
     classpath = str(kafka_libs() / "*")
     properties = directory / "server.properties"
     if not properties.exists():
-        _format_kafka(directory, properties, classpath)
-    settings = properties.read_text().split("listeners=PLAINTEXT://127.0.0.1:", 1)[1]
-    port = int(settings.split(",", 1)[0])
+        _format_kafka(directory, properties, classpath, settings)
+    address = properties.read_text().split("listeners=PLAINTEXT://127.0.0.1:", 1)[1]
+    port = int(address.split(",", 1)[0])
     command = [_java(), *KAFKA_HEAP, *KAFKA_JVM, f"-Dlog4j2.configurationFile={LOG_SETTINGS}"]
     command += ["-cp", classpath, "kafka.Kafka", str(properties)]
     return _start(f"Apache Kafka {KAFKA_VERSION}", command, directory, port)
@@ -156,11 +156,13 @@ def _java() -> str:
     return java
 
 
-def _format_kafka(directory: Path, properties: Path, classpath: str) -> None:
+def _format_kafka(
+    directory: Path, properties: Path, classpath: str, settings: Sequence[str]
+) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    properties.write_text(
-        SERVER_PROPERTIES.format(directory=directory, port=free_port(), controller_port=free_port())
-    )
+    ports = {"port": free_port(), "controller_port": free_port()}
+    text = SERVER_PROPERTIES.format(directory=directory, **ports)
+    properties.write_text(text + "".join(f"{setting}\n" for setting in settings))
     tool = [_java(), f"-Dlog4j2.configurationFile={LOG_SETTINGS}", "-cp", classpath]
     tool += [
         "kafka.tools.StorageTool",

@@ -1,7 +1,7 @@
 """How long a broker takes to come back after kill -9, without data and with much of it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import load, sockets
@@ -13,15 +13,23 @@ TOPIC = "recovered"
 GIB = 1 << 30
 RECORDS_PER_BATCH, RECORD_BYTES = 128, 1024
 TIMEOUT_S = 180.0
+# By default Kafka refuses its own return until its former session has expired, 9 s after the start,
+# which would hide the time it takes to check its log.
+SHORT_SESSION = ("broker.session.timeout.ms=1000", "broker.heartbeat.interval.ms=250")
 COMMAND = "python -m benchmarks --case recovery"
 
+Starter = Callable[[Path, Sequence[str]], Peer]
 
-def recovery(start: Callable[[Path], Peer], directory: Path, ours: bool, size: int) -> list[Sample]:
+
+def recovery(starter: Starter, directory: Path, ours: bool, size: int) -> list[Sample]:
     """Crash a broker twice, with an empty topic and with `size` bytes in it, and time the returns.
 
-    The page cache stays, as it does when a process dies. What the data costs is the difference:
-    Apache Kafka waits for its former session to expire (9 s) however much there is to check.
+    The page cache stays, as it does when a process dies. The start of the process is counted too.
     """
+
+    def start(directory: Path) -> Peer:
+        return starter(directory, () if ours else SHORT_SESSION)
+
     peer = start(directory)
     try:
         load.create_topic(peer.bootstrap, TOPIC, 1, (OURS if ours else PEERS)["os"])
@@ -39,7 +47,7 @@ def recovery(start: Callable[[Path], Peer], directory: Path, ours: bool, size: i
     return [
         Sample("recovery.empty", empty_s, "s", *cost),
         Sample(f"recovery.{gib:.3g}_gib", full_s, "s", *cost),
-        Sample("recovery.per_gib", max(full_s - empty_s, 0.0) / gib, "s/GiB", *cost),
+        Sample("recovery.per_gib", full_s / gib, "s/GiB", *cost),
     ]
 
 
