@@ -1,0 +1,154 @@
+"""Runs a node until told to stop."""
+
+import asyncio
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from chordmq.config import Config
+    from chordmq.node import Node
+
+EXIT_CANNOT_START = 1
+EXIT_BAD_SETTING = 2
+EXIT_FORCED = 130
+
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Change one setting, such as kafka.port=19092."
+    ),
+]
+Insecure = Annotated[
+    bool,
+    typer.Option("--insecure", help="Listen beyond this machine although nobody authenticates."),
+]
+
+
+def up(assignments: Assignments = None, insecure: Insecure = False) -> None:
+    """Start everything with no configuration; data goes to ./data.
+
+    Then, in another terminal:
+
+      chordmq topics create hello
+      echo world | chordmq produce hello
+      chordmq consume hello
+    """
+    run(read_config(None, assignments or [], insecure), welcome)
+
+
+def serve(
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="YAML file with the settings.")
+    ] = None,
+    assignments: Assignments = None,
+    insecure: Insecure = False,
+) -> None:
+    """Run one node with your configuration.
+
+    A setting comes from --set, else from the environment (CHORDMQ_KAFKA_PORT for kafka.port), else
+    from the file, where ${NAME:default} takes a variable of the environment, else from its default.
+    """
+    run(read_config(config, assignments or [], insecure), announce)
+
+
+def read_config(file: Path | None, assignments: list[str], insecure: bool) -> "Config":
+    """Read the configuration, or end the program with the reason why it cannot be used."""
+    from chordmq.config import load
+    from chordmq.errors import InvalidSetting
+
+    try:
+        return load(
+            file,
+            environment=os.environ,
+            assignments=[*assignments, *(["insecure=true"] if insecure else [])],
+        )
+    except InvalidSetting as error:
+        print(f"chordmq: {error}", file=sys.stderr)
+        raise typer.Exit(EXIT_BAD_SETTING) from None
+
+
+def run(config: "Config", started: Callable[["Node"], None]) -> None:
+    """Run a node until SIGTERM or SIGINT; a second signal ends it without waiting."""
+    import uvloop
+
+    from chordmq import logs
+    from chordmq.errors import CannotStart, ChordMQError
+
+    logs.configure(config.logs)
+    allow_many_files()
+    try:
+        uvloop.run(until_stopped(config, started))
+    except (CannotStart, ChordMQError) as error:
+        print(f"chordmq: {error}", file=sys.stderr)
+        raise typer.Exit(EXIT_CANNOT_START) from None
+
+
+async def until_stopped(config: "Config", started: Callable[["Node"], None]) -> None:
+    """Run a node until the first signal."""
+    from chordmq.clock import SystemClock
+    from chordmq.node import running
+
+    stopped = asyncio.Event()
+
+    def stop() -> None:
+        if stopped.is_set():
+            os._exit(EXIT_FORCED)
+        stopped.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    async with running(config, SystemClock()) as node:
+        started(node)
+        await stopped.wait()
+
+
+def allow_many_files() -> None:
+    """Raise the limit of open files as far as this user may: each connection and segment is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def process_age_s() -> float:
+    """Return the seconds since the operating system started this process."""
+    after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    started_ticks = int(after_name[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def announce(node: "Node") -> None:
+    """Log that the node serves clients."""
+    import structlog
+
+    about = node.info()
+    structlog.get_logger(__name__).info("ready", **about, start_ms=round(process_age_s() * 1000))
+
+
+def welcome(node: "Node") -> None:
+    """Tell people where the node listens and what to try first."""
+    from rich.console import Console
+    from rich.panel import Panel
+
+    about = node.info()
+    lines = [
+        f"Kafka clients   [bold]{about['kafka']}[/]",
+        f"Health, metrics [bold]http://{about['http']}/metrics[/]",
+        f"Data            {about['data_dir']}",
+        "",
+        "Try, in another terminal:",
+        "  chordmq topics create hello",
+        "  echo world | chordmq produce hello",
+        "  chordmq consume hello",
+        f"  kcat -b {about['kafka']} -L",
+        "",
+        "Ctrl-C stops the node.",
+    ]
+    title = f"ChordMQ {about['version']} is ready ({process_age_s():.2f} s)"
+    Console().print(Panel("\n".join(lines), title=title, expand=False, padding=(1, 2)))

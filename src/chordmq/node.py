@@ -1,0 +1,169 @@
+"""Builds the node from its configuration: what starts after what, and stops before what."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import structlog
+
+from chordmq.broker.broker import Broker
+from chordmq.broker.flusher import Flusher
+from chordmq.broker.measures import broker_measures
+from chordmq.clock import Clock
+from chordmq.config import Config
+from chordmq.errors import CannotStart
+from chordmq.fronts.admin.app import Admin, application
+from chordmq.fronts.admin.connection import HttpFront
+from chordmq.fronts.kafka.call import KafkaFront
+from chordmq.fronts.kafka.connection import KafkaConnection
+from chordmq.fronts.kafka.measures import kafka_measures
+from chordmq.fronts.listener import Listener
+from chordmq.fronts.measures import listener_measures
+from chordmq.lag import LoopLag
+from chordmq.metrics import Metrics
+from chordmq.storage.lock import DirectoryLock
+from chordmq.version import VERSION
+
+HTTP_CLOSE_TIMEOUT_S = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def running(config: Config, clock: Clock) -> AsyncIterator["Node"]:
+    """Run a node for the length of a block: ready when it begins, closed when it ends."""
+    node = Node(config, clock)
+    try:
+        async with AsyncExitStack() as stack:
+            await node.start(stack)
+            yield node
+    except ExceptionGroup as failures:
+        if len(failures.exceptions) > 1:
+            raise
+        raise failures.exceptions[0] from None
+
+
+class Node:
+    """One broker with its listeners.
+
+    HTTP opens first and closes last, so that it can say why the node does not serve clients.
+    """
+
+    def __init__(self, config: Config, clock: Clock) -> None:
+        self.config = config
+        self.clock = clock
+        self.kafka = Listener(config.kafka, clock, "kafka")
+        self.http = Listener(config.http, clock, "http")
+        self.metrics = Metrics()
+        self.broker: Broker
+        self._tasks: asyncio.TaskGroup
+        self._stands_in_the_way = "the node is starting"
+        self._started_ms = clock.now_ms()
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Open every part; the stack closes them in the reverse order."""
+        stack.callback(DirectoryLock(self.config.data_dir).release)
+        self._tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        await self._open_http(stack)
+        await self._open_broker(stack)
+        await self._open_kafka(stack)
+        self._stands_in_the_way = ""
+        stack.callback(self._begin_to_stop)
+
+    def waiting(self) -> list[str]:
+        """Return why clients cannot be served; nothing when they can."""
+        return [self._stands_in_the_way] if self._stands_in_the_way else []
+
+    def info(self) -> dict[str, Any]:
+        """Return who this node is, where it listens and what it holds."""
+        host, port = self.kafka.advertised
+        about = {
+            "version": VERSION,
+            "data_dir": str(self.config.data_dir.resolve()),
+            "kafka": f"{host}:{port}",
+            "http": f"{self.config.http.host}:{self.http.port}",
+            "uptime_ms": self.clock.now_ms() - self._started_ms,
+        }
+        if self.waiting():
+            return about
+        return about | {
+            "cluster_id": self.broker.cluster_id,
+            "node_id": self.broker.node_id,
+            "topics": len(self.broker.topics),
+            "partitions": sum(len(topic.partitions) for topic in self.broker.topics),
+        }
+
+    async def _open_http(self, stack: AsyncExitStack) -> None:
+        lag = LoopLag(self.clock)
+        self._run(lag.run(), stack)
+        self.metrics.add(lag.measures)
+        self.metrics.add(lambda: listener_measures([self.kafka, self.http]))
+        admin = Admin(metrics=self.metrics, waiting=self.waiting, info=self.info)
+        front = HttpFront(self.http, application(admin))
+        await self._listen(self.http, front.connect)
+        stack.push_async_callback(self.http.close, HTTP_CLOSE_TIMEOUT_S)
+
+    async def _open_broker(self, stack: AsyncExitStack) -> None:
+        self._stands_in_the_way = "the logs are being recovered"
+        config = self.config
+        # In a thread, so that HTTP can answer while a long log is read.
+        self.broker = await asyncio.to_thread(
+            Broker, config.data_dir, config.broker, self.clock, Flusher()
+        )
+        stack.push_async_callback(asyncio.to_thread, self.broker.close)
+        self.metrics.add(lambda: broker_measures(self.broker))
+        self._run(self.broker.topics.run(), stack)
+        self._stands_in_the_way = "the groups are being loaded"
+        self._run(self.broker.groups.run(), stack)
+        await self.broker.groups.loaded.wait()
+
+    async def _open_kafka(self, stack: AsyncExitStack) -> None:
+        self._stands_in_the_way = "the listeners are closed"
+        front = KafkaFront(self.broker, self.kafka)
+        self.metrics.add(lambda: kafka_measures(front))
+        await self._listen(self.kafka, lambda: KafkaConnection(front))
+        stack.push_async_callback(self.kafka.close, self.config.shutdown_timeout_s)
+
+    async def _listen(
+        self, listener: Listener, connect: Callable[[], asyncio.BaseProtocol]
+    ) -> None:
+        self._tasks.create_task(listener.run())
+        try:
+            await listener.open(connect)
+        except OSError as error:
+            await listener.close(0)
+            raise CannotStart(_obstacle(listener, error)) from None
+
+    def _run(self, work: Coroutine[None, None, None], stack: AsyncExitStack) -> None:
+        """Run work in the background; it ends before the parts that it needs are closed."""
+        task = self._tasks.create_task(work)
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.wait([task])
+
+        stack.push_async_callback(end)
+
+    def _begin_to_stop(self) -> None:
+        self._stands_in_the_way = "the node is shutting down"
+        log.info("shutting down", connections=len(self.kafka.connections))
+
+
+def _obstacle(listener: Listener, error: OSError) -> str:
+    """Say why a listener could not be opened, and which setting helps."""
+    host, port, name = listener.settings.host, listener.settings.port, listener.name
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"Port {port} on {host} is in use by another program. "
+            f"Stop it, or choose another port with --set {name}.port=<port>."
+        )
+    if error.errno == errno.EACCES:
+        return (
+            f"Port {port} needs more rights. Choose one above 1023 with --set {name}.port=<port>."
+        )
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return f"{host!r} is not an address of this machine. Change {name}.host."
+    return f"{name}.port {port} on {host} cannot be opened: {error.strerror}."
