@@ -1,0 +1,92 @@
+"""A flush ticket: what has to reach the disk, carried out in a thread while appends go on."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+import structlog
+
+from chordmq.errors import StorageFailed
+from chordmq.storage import epochs, files
+from chordmq.storage.index import IndexWrite
+from chordmq.storage.metadata.segments import SegmentEntry
+from chordmq.storage.segment import Segment
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointWork:
+    """What must be on disk, besides the log itself, before the catalogue may say how far it is."""
+
+    indexes: Sequence[tuple[Segment, IndexWrite, int]]
+    """Segment, entries to write, and how many entries it then has in its files."""
+    entries: Sequence[SegmentEntry]
+    flushed_segment: int
+    flushed_position: int
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Flush:
+    """Syncs one log up to `end_offset`; made and finished in the loop, synced in any thread."""
+
+    directory: Path
+    end_offset: int
+    fds: list[int]
+    """Copies of the descriptors, so that the log may close its own; closed by `sync`."""
+    sealed: list[Segment]
+    new_names: bool
+    new_directory: bool
+    epochs: bytes | None
+    checkpoint: CheckpointWork | None
+    doomed: list[Path]
+    checkpointed: bool = False
+    cancelled: bool = False
+    _lock: Lock = field(default_factory=Lock)
+
+    def sync(self) -> None:
+        """Block until the disk has it all; a failure is final and must not be retried.
+
+        The kernel forgets pages that it could not write: a second fsync succeeds without them.
+        """
+        with self._lock:
+            try:
+                if not self.cancelled:
+                    self._sync()
+            except OSError as error:
+                raise StorageFailed(f"cannot sync {self.directory}: {error}") from error
+            finally:
+                while self.fds:
+                    os.close(self.fds.pop())
+
+    def cancel(self) -> None:
+        """Make the ticket worthless; waits if it is being carried out."""
+        self.cancelled = True
+        with self._lock:
+            while self.fds:
+                os.close(self.fds.pop())
+
+    def _sync(self) -> None:
+        for fd in self.fds:
+            os.fdatasync(fd)
+        if self.epochs is not None:
+            epochs.save(self.directory, self.epochs)
+        if self.new_names:
+            files.sync(self.directory)
+        if self.new_directory:
+            files.sync(self.directory.parent)
+        if self.checkpoint is not None:
+            self._save_indexes(self.checkpoint)
+        for path in self.doomed:
+            path.unlink(missing_ok=True)
+
+    def _save_indexes(self, work: CheckpointWork) -> None:
+        try:
+            for segment, write, _ in work.indexes:
+                write.save(*segment.index_paths)
+            self.checkpointed = True
+        except OSError as error:
+            # The log is safe and the indexes are still in memory; the next flush tries again.
+            log.warning("cannot save indexes", directory=str(self.directory), error=str(error))

@@ -1,0 +1,389 @@
+"""One partition's log: ordered segments, append, read, truncate."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+from chordmq.clock import Clock
+from chordmq.errors import OffsetOutOfRange, StorageFailed
+from chordmq.records.batch import BatchHeader
+from chordmq.storage import compaction, retention, snapshots
+from chordmq.storage.flush import CheckpointWork, Flush
+from chordmq.storage.index import RELATIVE_OFFSET_MAX, Index
+from chordmq.storage.metadata.segments import Checkpoint, SegmentCatalogue
+from chordmq.storage.reader import Reader
+from chordmq.storage.recovery import DELETED_SUFFIX, Recovery
+from chordmq.storage.segment import Segment
+from chordmq.storage.settings import LogSettings
+from chordmq.storage.tail import Tail, TailBudget
+
+__all__ = ["Flush", "Log", "LogSettings"]
+
+CHECKPOINT_BYTES = 16 << 20
+"""Recovery reads at most about this much of what was flushed."""
+_NO_CHECKPOINT = Checkpoint(
+    start_offset=0, flushed_segment=0, flushed_position=0, flushed_offset=0, cleaned_offset=0
+)
+
+
+class Log:
+    """One partition's records on disk; used from one thread, except `Flush.sync`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: LogSettings,
+        clock: Clock,
+        tail: TailBudget,
+        catalogue: SegmentCatalogue,
+    ) -> None:
+        self.directory = directory
+        self.name = directory.name
+        self.settings = settings
+        self._clock = clock
+        self._catalogue = catalogue
+        self._tail = Tail(tail)
+        self._flush: Flush | None = None
+        self._doomed: list[Path] = []
+        self._failed = ""
+        self._open()
+
+    def _open(self) -> None:
+        self._new_directory = self._new_names = not self.directory.exists()
+        if self._new_directory:
+            self.directory.mkdir(parents=True)
+            self._catalogue.forget(self.name)
+        entry = None if self._new_directory else self._catalogue.load(self.name)
+        found = self.recovered = Recovery(
+            self.directory, entry, self.settings.index_interval_bytes, self._clock.now_ms()
+        ).run()
+        self._segments = found.segments
+        self._active = found.segments[-1]
+        self._epochs = found.epochs
+        self._epochs_saved = not found.scanned
+        self.end_offset = self._active.next_offset
+        self.start_offset = self.cleaned_offset = self._segments[0].base_offset
+        if entry is not None:
+            start = max(entry.checkpoint.start_offset, self.start_offset)
+            self.start_offset = min(start, self.end_offset)
+            self.cleaned_offset = min(entry.checkpoint.cleaned_offset, self.end_offset)
+        self.size = sum(segment.size for segment in self._segments)
+        self.flushed_offset = self.end_offset
+        self._checkpoint_at = self.size
+        self._checkpoint = entry.checkpoint if entry else _NO_CHECKPOINT
+        self._checkpoint_due = entry is None or bool(found.scanned)
+        self._reader = Reader(self.name, self._segments, self._epochs, self._tail)
+        self._unflushed = [segment for segment in found.scanned if segment is not self._active]
+        if found.scanned:
+            # What a crash left in the page cache must not count as flushed before it is.
+            self.flushed_offset = -1
+            self.flush()
+            snapshots.cut(self.directory, self.end_offset)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Return the segments from the oldest to the active one."""
+        return tuple(self._segments)
+
+    def append(self, data: memoryview, headers: list[BatchHeader]) -> None:
+        """Write whole batches that were checked and given the next offsets of this log.
+
+        The bytes stay in memory for readers, so the caller must not change them afterwards. On a
+        full or failing disk nothing is appended, and the log can be used further.
+        """
+        last = headers[-1]
+        assert headers[0].base_offset == self.end_offset, "batches must continue the log"
+        if self._failed:
+            raise StorageFailed(self._failed)
+        self._make_room(len(data), last.next_offset)
+        active, base_offset = self._active, self.end_offset
+        try:
+            active.append(data, headers, self.settings.index_interval_bytes)
+        except OSError as error:
+            self._failed = f"cannot undo a failed write of {active.path}: {error}"
+            raise StorageFailed(self._failed) from error
+        if last.leader_epoch != self._epochs.latest:
+            self._note_epochs(headers)
+        self.end_offset = active.next_offset
+        self.size += len(data)
+        self._tail.add(base_offset, self.end_offset, data)
+
+    def _make_room(self, size: int, next_offset: int) -> None:
+        """Begin a new segment if the active one is full or old."""
+        active, now_ms = self._active, self._clock.now_ms()
+        if not active.size:
+            active.created_ms = now_ms
+        elif (
+            active.size + size > self.settings.segment_bytes
+            or now_ms - active.created_ms >= self.settings.segment_ms
+            or next_offset - active.base_offset > RELATIVE_OFFSET_MAX
+        ):
+            self._roll()
+
+    def _roll(self) -> None:
+        new = Segment.create(self.directory, self.end_offset, self._clock.now_ms())
+        self._unflushed.append(self._active)
+        self._segments.append(new)
+        self._active = new
+        self._new_names = self._checkpoint_due = True
+
+    def _note_epochs(self, headers: list[BatchHeader]) -> None:
+        for header in headers:
+            if header.leader_epoch > self._epochs.latest:
+                self._epochs.begin(header.leader_epoch, header.base_offset)
+        assert headers[-1].leader_epoch == self._epochs.latest, "leader epochs never go back"
+        self._epochs_saved = False
+
+    def read(self, offset: int, max_bytes: int, *, limit: int | None = None) -> list[memoryview]:
+        """Return whole batches from the one that contains `offset` on, at least one.
+
+        Batches that start at or after `limit` are not returned; nothing is at the end of the log.
+        Raises CorruptBatch when the disk gives back other bytes than were written.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(
+                f"{self.name} has offsets {self.start_offset} to {self.end_offset}, not {offset}"
+            )
+        limit = self.end_offset if limit is None else min(limit, self.end_offset)
+        if offset >= limit:
+            return []
+        if offset >= self._tail.start:
+            return self._tail.read(offset, max_bytes, limit)
+        return self._reader.read(offset, max_bytes, limit)
+
+    def batches(self, start: int) -> Iterator[BatchHeader]:
+        """Yield the headers of the batches that end after `start`, from the files."""
+        return self._reader.batches(start)
+
+    def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """Return (offset, timestamp) of the first record not earlier than the given time."""
+        return self._reader.offset_for_time(timestamp_ms, self.start_offset)
+
+    def latest_time(self) -> tuple[int, int]:
+        """Return (offset, timestamp) of the latest record by time, or (-1, -1) if there is none."""
+        return self._reader.latest_time()
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        """Return the largest epoch at or below the given one and where it ends, else (-1, -1)."""
+        return self._epochs.end_of(leader_epoch, self.end_offset)
+
+    def begin_flush(self) -> Flush | None:
+        """Return a ticket for all that is not on disk yet, or None; one at a time."""
+        assert self._flush is None, "a flush is under way"
+        if self.size - self._checkpoint_at >= CHECKPOINT_BYTES:
+            self._checkpoint_due = True
+        if self.flushed_offset == self.end_offset and not (
+            self._checkpoint_due or self._new_names or self._doomed
+        ):
+            return None
+        segments = [*self._unflushed, self._active]
+        self._flush = Flush(
+            directory=self.directory,
+            end_offset=self.end_offset,
+            fds=[os.dup(segment.fd) for segment in segments if segment.fd is not None],
+            sealed=self._unflushed[:],
+            new_names=self._new_names,
+            new_directory=self._new_directory,
+            epochs=None if self._epochs_saved else self._epochs.dump(),
+            checkpoint=self._checkpoint_work(segments) if self._checkpoint_due else None,
+            doomed=self._doomed,
+        )
+        self._new_names = self._new_directory = self._checkpoint_due = False
+        self._epochs_saved, self._doomed = True, []
+        return self._flush
+
+    def _checkpoint_work(self, segments: list[Segment]) -> CheckpointWork:
+        self._checkpoint_at = self.size
+        return CheckpointWork(
+            indexes=[
+                (segment, segment.index.unsaved(), len(segment.index))
+                for segment in segments
+                if segment.index is not None
+            ],
+            entries=[segment.entry() for segment in segments],
+            flushed_segment=self._active.base_offset,
+            flushed_position=self._active.size,
+        )
+
+    def finish_flush(self, flush: Flush) -> None:
+        """Take note that the ticket was synced: moves `flushed_offset`."""
+        if flush.cancelled:
+            return
+        assert flush is self._flush
+        self._flush = None
+        self.flushed_offset = flush.end_offset
+        work = flush.checkpoint
+        if work is None:
+            return
+        if not flush.checkpointed:
+            self._checkpoint_due = True
+            return
+        for segment, _, saved in work.indexes:
+            if segment.index is not None:
+                segment.index.saved = saved
+        for segment in flush.sealed:
+            segment.rest()
+        self._unflushed = [s for s in self._unflushed if s not in flush.sealed]
+        self._checkpoint = Checkpoint(
+            start_offset=self.start_offset,
+            flushed_segment=work.flushed_segment,
+            flushed_position=work.flushed_position,
+            flushed_offset=flush.end_offset,
+            cleaned_offset=self.cleaned_offset,
+        )
+        kept = [
+            entry for entry in work.entries if entry.base_offset >= self._segments[0].base_offset
+        ]
+        self._catalogue.save(self.name, self._checkpoint, kept)
+
+    def flush(self) -> None:
+        """Bring everything to the disk, and block until it is there."""
+        flush = self.begin_flush()
+        if flush is not None:
+            flush.sync()
+            self.finish_flush(flush)
+
+    def _cancel_flush(self) -> None:
+        """Wait for a flush under way, and have all that it was to do done by the next one."""
+        if self._flush is None:
+            return
+        self._flush.cancel()
+        self._new_names = self._checkpoint_due = True
+        self._new_directory |= self._flush.new_directory
+        self._epochs_saved = False
+        self._doomed += self._flush.doomed
+        self._flush = None
+
+    def truncate(self, offset: int) -> None:
+        """Remove the batches that end after `offset`; blocks, and is for followers only."""
+        if offset >= self.end_offset:
+            return
+        self._cancel_flush()
+        number = max(self._reader.number_of(offset), 0)
+        target, removed = self._segments[number], self._segments[number + 1 :]
+        # Before bytes after the cut are written anew, nobody may vouch for the old ones.
+        self._checkpoint = Checkpoint(
+            start_offset=self.start_offset,
+            flushed_segment=target.base_offset,
+            flushed_position=0,
+            flushed_offset=target.base_offset,
+            cleaned_offset=min(self.cleaned_offset, target.base_offset),
+        )
+        self._catalogue.drop(self.name, [s.base_offset for s in self._segments[number:]])
+        self._catalogue.save(self.name, self._checkpoint).result()
+        compaction.discard(self.directory)
+        kept = Segment(self.directory, target.base_offset, target.created_ms)
+        kept.open_for_append(Index())
+        for _, header, _ in target.scan():
+            if header.next_offset > offset:
+                break
+            kept.note(header, self.settings.index_interval_bytes)
+        assert kept.fd is not None
+        os.ftruncate(kept.fd, kept.size)
+        target.rest()
+        self._unflushed = [s for s in self._unflushed if s.base_offset < target.base_offset]
+        self._remove(removed)
+        self._segments[number:] = [kept]
+        self._after_cut(kept)
+
+    def _after_cut(self, active: Segment) -> None:
+        self._active = active
+        self.end_offset = active.next_offset
+        self.start_offset = min(self.start_offset, self.end_offset)
+        self.flushed_offset = min(self.flushed_offset, self.end_offset)
+        self.size = self._checkpoint_at = sum(segment.size for segment in self._segments)
+        self._epochs.cut(self.end_offset)
+        self._epochs_saved = False
+        self._checkpoint_due = True
+        self._tail.clear()
+        self._reader.forget_places()
+        snapshots.cut(self.directory, self.end_offset)
+
+    def delete_before(self, offset: int) -> "Future[None]":
+        """Move the start of the log up to `offset`; durable once the future is done."""
+        assert offset <= self.end_offset
+        if offset > self.start_offset:
+            self.start_offset = offset
+            if offset == self.end_offset and self._active.size:
+                self._roll()
+            self._drop_leading(self._reader.number_of(offset))
+        return self._save_start()
+
+    def _drop_leading(self, count: int) -> None:
+        """Remove the oldest segments; readers keep the bytes they have."""
+        removed = self._segments[:count]
+        del self._segments[:count]
+        self._unflushed = [segment for segment in self._unflushed if segment not in removed]
+        self._remove(removed)
+        self.start_offset = max(self.start_offset, self._segments[0].base_offset)
+        self._epochs.raise_start(self.start_offset)
+        self.size = sum(segment.size for segment in self._segments)
+        self._catalogue.drop(self.name, [segment.base_offset for segment in removed])
+
+    def _remove(self, segments: list[Segment]) -> None:
+        """Take files out of the log; the next flush removes them, off the event loop."""
+        for segment in segments:
+            segment.rest()
+            for path in (segment.path, *segment.index_paths):
+                doomed = path.with_name(path.name + DELETED_SUFFIX)
+                if path.exists():
+                    path.rename(doomed)
+                    self._doomed.append(doomed)
+        self._new_names |= bool(segments)
+        self._reader.forget_places()
+
+    def _save_start(self) -> "Future[None]":
+        self._checkpoint = replace(self._checkpoint, start_offset=self.start_offset)
+        return self._catalogue.save(self.name, self._checkpoint)
+
+    def maintain(self) -> None:
+        """Apply retention, free old memory, and have the next flush write a checkpoint.
+
+        To be called now and then; a flush should follow, which also removes the deleted files.
+        """
+        settings = self.settings
+        if settings.memory_retention_ms >= 0:
+            self._tail.expire(settings.memory_retention_ms)
+        facts = [segment.entry() for segment in self._segments]
+        flushed = [entry for entry in facts if entry.next_offset <= self.flushed_offset]
+        count = retention.expired(flushed, settings, self.size, self._clock.now_ms())
+        if count == len(self._segments) and self._active.size:
+            self._roll()
+        count = min(count, len(self._segments) - 1)
+        if count:
+            self._drop_leading(count)
+            self._save_start()
+        if self._checkpoint.flushed_offset != self.end_offset:
+            self._checkpoint_due = True
+
+    def write_snapshot(self, offset: int, data: bytes) -> None:
+        """Store the producers' state before `offset`; blocks until it is on disk."""
+        snapshots.write(self.directory, offset, data)
+
+    def newest_snapshot(self) -> tuple[int, bytes] | None:
+        """Return (offset, data) of the newest sound snapshot."""
+        return snapshots.newest(self.directory, self.end_offset)
+
+    def close(self) -> None:
+        """Flush, and leave a checkpoint from which the next start reads nothing.
+
+        The checkpoint is queued: closing the database afterwards writes it.
+        """
+        self._cancel_flush()
+        self._checkpoint_due = True
+        self.flush()
+        self._release()
+
+    def abandon(self) -> None:
+        """Let go of files that the caller is about to delete; nothing is flushed."""
+        self._cancel_flush()
+        self._release()
+        self._catalogue.forget(self.name)
+
+    def _release(self) -> None:
+        self._tail.clear()
+        for segment in self._segments:
+            segment.rest()
+        self._failed = f"{self.name} is closed"
