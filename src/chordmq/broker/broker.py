@@ -35,10 +35,10 @@ class Broker:
         self.identity = Identity(self.database)
         self.tail = TailBudget(settings.log_memory_max_bytes, clock)
         self._catalogue = SegmentCatalogue(self.database)
-        self.topics = Topics(
-            directory / "topics", TopicTable(self.database), settings, self._open_partition
-        )
+        self._logs = directory / "topics"
+        self.topics = Topics(self._logs, TopicTable(self.database), settings, self._open_partition)
         self.groups = GroupCoordinator(self)
+        self.topics.on_deleted = self.groups.forget_topic
         self._producer_ids: Iterator[int] = iter(())
         self._producer_ids_lock = asyncio.Lock()
 
@@ -90,7 +90,7 @@ class Broker:
         self.database.close()
 
     def _open_partition(self, topic: Topic, index: int) -> Partition:
-        directory = partition_directory(self.topics.directory, topic.name, index)
+        directory = partition_directory(self._logs, topic.name, index)
         log = Log(directory, log_settings(topic.settings), self.clock, self.tail, self._catalogue)
         return Partition(topic.name, index, log, topic.settings, self.shared)
 

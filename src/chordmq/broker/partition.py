@@ -184,7 +184,7 @@ class Partition:
                 raise FencedLeaderEpoch(f"the leader epoch is {self.leader_epoch}, not {epoch}")
             raise UnknownLeaderEpoch(f"the leader epoch is {self.leader_epoch}, not yet {epoch}")
 
-    def delete_records(self, before: int) -> int:
+    async def delete_records(self, before: int) -> int:
         """Drop records before an offset (-1: all committed ones); return the new first offset."""
         if before == -1:
             before = self.high_watermark
@@ -192,7 +192,7 @@ class Partition:
             raise OffsetOutOfRange(
                 f"{self.topic}-{self.index} is committed up to {self.high_watermark}, not {before}"
             )
-        self.log.delete_before(before)
+        await asyncio.wrap_future(self.log.delete_before(before))
         return self.log.start_offset
 
     def save_producers(self) -> None:

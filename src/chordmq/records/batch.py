@@ -128,7 +128,9 @@ def stamp(data: memoryview, position: int, now_ms: int) -> None:
     (attributes,) = struct.unpack_from(">h", data, position + CRC_START)
     struct.pack_into(">h", data, position + CRC_START, attributes | TIMESTAMP_APPEND)
     struct.pack_into(">q", data, position + 35, now_ms)
-    struct.pack_into(">I", data, position + 17, crc32c(data[position + CRC_START : position + size]))
+    struct.pack_into(
+        ">I", data, position + 17, crc32c(data[position + CRC_START : position + size])
+    )
 
 
 def head(fields: Sequence[int]) -> bytes:

@@ -1,9 +1,9 @@
 """The table of Kafka APIs: which versions this node speaks, and who answers them."""
 
+from asyncio import Future
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from asyncio import Future
-from typing import Any
+from typing import Any, get_type_hints
 
 from chordmq.codecs.kafka.apis import APIS as CODECS
 from chordmq.codecs.kafka.fetch import Buffer
@@ -13,12 +13,21 @@ from chordmq.codecs.kafka.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
-from chordmq.codecs.kafka.messages.list_offsets import ListOffsetsRequest
-from chordmq.codecs.kafka.messages.init_producer_id import InitProducerIdRequest
-from chordmq.codecs.kafka.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from chordmq.codecs.kafka.schema import decode, encode
 from chordmq.errors import DecodeError
-from chordmq.fronts.kafka import errors, fetch, list_offsets, produce
+from chordmq.fronts.kafka import (
+    cluster,
+    configs,
+    errors,
+    fetch,
+    groups,
+    list_offsets,
+    metadata,
+    offsets,
+    produce,
+    sasl,
+    topics,
+)
 from chordmq.fronts.kafka.call import Call
 
 Buffers = list[Buffer]
@@ -84,18 +93,45 @@ def _advertised() -> list[ApiVersion]:
     ]
 
 
-def _api(key: int, handle: Callable[..., Any], request: type[Any] | None = None) -> tuple[int, Api]:
+def _api(key: int, handle: Callable[..., Any]) -> Api:
+    """Return the table's row; the handler's own signature names the request it takes."""
     codec = CODECS[key]
-    return key, Api(codec.name, codec.versions, handle, request, is_pipelined=key == PRODUCE)
+    request = get_type_hints(handle).get("request")
+    return Api(codec.name, codec.versions, handle, request, is_pipelined=key == PRODUCE)
 
 
-APIS: dict[int, Api] = dict(
-    [
-        _api(0, produce.produce),
-        _api(1, fetch.fetch),
-        _api(2, list_offsets.list_offsets, ListOffsetsRequest),
-        _api(18, api_versions, ApiVersionsRequest),
-        _api(22, produce.init_producer_id, InitProducerIdRequest),
-        _api(23, list_offsets.offset_for_leader_epoch, OffsetForLeaderEpochRequest),
-    ]
-)
+_HANDLERS: dict[int, Callable[..., Any]] = {
+    0: produce.produce,
+    1: fetch.fetch,
+    2: list_offsets.list_offsets,
+    3: metadata.metadata,
+    8: offsets.offset_commit,
+    9: offsets.offset_fetch,
+    10: cluster.find_coordinator,
+    11: groups.join_group,
+    12: groups.heartbeat,
+    13: groups.leave_group,
+    14: groups.sync_group,
+    15: groups.describe_groups,
+    16: groups.list_groups,
+    17: sasl.sasl_handshake,
+    18: api_versions,
+    19: topics.create_topics,
+    20: topics.delete_topics,
+    21: topics.delete_records,
+    22: produce.init_producer_id,
+    23: list_offsets.offset_for_leader_epoch,
+    32: configs.describe_configs,
+    33: configs.alter_configs,
+    35: cluster.describe_log_dirs,
+    36: sasl.sasl_authenticate,
+    37: topics.create_partitions,
+    42: groups.delete_groups,
+    44: configs.incremental_alter_configs,
+    47: offsets.offset_delete,
+    60: cluster.describe_cluster,
+    61: cluster.describe_producers,
+    74: configs.list_config_resources,
+    75: metadata.describe_topic_partitions,
+}
+APIS: dict[int, Api] = {key: _api(key, handle) for key, handle in _HANDLERS.items()}

@@ -25,6 +25,7 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 NONE = (-1, -1)
+EPOCHS_SINCE = 4
 
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -50,7 +51,7 @@ def _list(call: Call, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPa
     except ChordMQError as error:
         row.error_code = code_of(error)
     else:
-        if row.offset >= 0:
+        if row.offset >= 0 and call.version >= EPOCHS_SINCE:
             row.leader_epoch = partition.leader_epoch
     return row
 

@@ -1,6 +1,7 @@
 """Produce and InitProducerId."""
 
 import asyncio
+from functools import partial
 
 from chordmq.broker.partition import Partition
 from chordmq.codecs.kafka.fetch import Buffer
@@ -112,7 +113,7 @@ def _when_committed(
             done.set_result([write_response(answers, version)])
 
     for answer, future in waits:
-        future.add_done_callback(lambda future, answer=answer: committed(answer, future))
+        future.add_done_callback(partial(committed, answer))
     return done
 
 

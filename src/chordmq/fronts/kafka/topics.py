@@ -190,20 +190,20 @@ async def _grow(call: Call, asked: CreatePartitionsTopic, validate_only: bool) -
         await topics.add_partitions(asked.name, asked.count)
 
 
-def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Drop the records before an offset; -1 drops all that are committed."""
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete_records(call, topic.name, p) for p in topic.partitions],
+                partitions=[await _delete_records(call, topic.name, p) for p in topic.partitions],
             )
             for topic in request.topics
         ]
     )
 
 
-def _delete_records(
+async def _delete_records(
     call: Call, name: str, asked: DeleteRecordsPartition
 ) -> DeleteRecordsPartitionResult:
     index = asked.partition_index
@@ -213,7 +213,7 @@ def _delete_records(
         partition = call.broker.partition(name, index)
         if call.broker.topics.get(name).settings.cleanup_policy == ("compact",):
             raise PolicyViolation("A topic that is only compacted keeps its newest records.")
-        start = partition.delete_records(asked.offset)
+        start = await partition.delete_records(asked.offset)
     except ChordMQError as error:
         return DeleteRecordsPartitionResult(
             partition_index=index, low_watermark=NO_OFFSET, error_code=code_of(error)
