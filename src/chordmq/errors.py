@@ -21,6 +21,10 @@ class TopicExists(ChordMQError):
     """A topic with this name is there already."""
 
 
+class TopicDeletionDisabled(ChordMQError):
+    """The node's settings forbid deleting topics."""
+
+
 class InvalidTopicName(ChordMQError):
     """The name is empty, too long, or has characters that a topic name must not have."""
 

@@ -19,6 +19,7 @@ from chordmq.errors import (
     InvalidTopicName,
     PolicyViolation,
     StorageFailed,
+    TopicDeletionDisabled,
     TopicExists,
     UnknownTopic,
     UnknownTopicId,
@@ -90,6 +91,8 @@ class Topics:
         self._by_folded_name: dict[str, str] = {}
         self._changes = asyncio.Lock()
         self._removals: asyncio.Queue[TopicRow] = asyncio.Queue()
+        self.on_deleted: Callable[[str], None] | None = None
+        """Told the name of each topic that is no more."""
         self._load()
 
     def __iter__(self) -> Iterator[Topic]:
@@ -184,9 +187,11 @@ class Topics:
 
     async def _delete(self, name: str) -> None:
         if not self.settings.delete_topic_enable:
-            raise PolicyViolation("Topic deletion is disabled.")
+            raise TopicDeletionDisabled("Topic deletion is disabled.")
         topic = self.get(name)
         await self._drop(topic, len(topic.partitions))
+        if self.on_deleted is not None:
+            self.on_deleted(name)
         log.info("topic deleted", topic=name)
 
     def check_more(self, name: str, partitions: int) -> Topic:

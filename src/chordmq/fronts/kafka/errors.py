@@ -45,6 +45,7 @@ CODES: dict[type[ChordMQError], int] = {
     errors.UnknownProducer: 59,
     errors.GroupNotEmpty: 68,
     errors.GroupNotFound: 69,
+    errors.TopicDeletionDisabled: 73,
     errors.FencedLeaderEpoch: 74,
     errors.UnknownLeaderEpoch: 75,
     errors.UnsupportedCompression: 76,
