@@ -149,8 +149,11 @@ class GroupCoordinator:
         commits: Sequence[Commit],
         retention_ms: int = -1,
     ) -> list[ChordMQError | None]:
-        """Commit offsets and return, once they are safe, the error of each or None."""
-        self._check(group_id)
+        """Commit offsets and return, once they are safe, the error of each or None.
+
+        Old consumers without a group commit under the empty id.
+        """
+        self._check_loaded()
         group = self._groups.get(group_id)
         if group is not None:
             group.check_commit(identity, self._now_ms())
@@ -204,13 +207,15 @@ class GroupCoordinator:
             for topic, _ in places
         ]
 
-    async def forget_topic(self, topic: str) -> None:
+    def forget_topic(self, topic: str) -> None:
         """Delete all groups' offsets in a topic that is no more."""
-        await self.loaded.wait()
+        if not self.loaded.is_set():
+            return  # the end of loading looks for such offsets
         by_group: dict[str, list[GroupLogRecord]] = {}
         for record in self._offsets.delete_topic(topic):
             by_group.setdefault(record.key.group_id, []).append(record)
-        await asyncio.gather(*(self._write(*item) for item in by_group.items()))
+        for group_id, records in by_group.items():
+            self._log.append(group_id, records, partial(self._apply, records))
 
     def expire_offsets(self) -> None:
         """Delete offsets unused for longer than the retention time, and groups left with none."""
@@ -257,7 +262,7 @@ class GroupCoordinator:
         log.info("groups loaded", groups=len(self._groups))
         for topic in self._offsets.topics():
             if self._host.topics.find(topic) is None:  # deleted just before the node went down
-                await self.forget_topic(topic)
+                self.forget_topic(topic)
 
     def _stop(self) -> None:
         self.loaded.clear()

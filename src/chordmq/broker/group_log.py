@@ -99,15 +99,13 @@ class GroupLog:
         """Yield everything the log holds, in its order."""
         topic = self._host.topics.find(TOPIC)
         for partition in topic.partitions if topic is not None else ():
-            offset, end = partition.log.start_offset, partition.log.end_offset
-            while offset < end:
-                for data in partition.log.read(offset, READ_BYTES):
+            offset = partition.log.start_offset
+            while found := partition.log.read(offset, READ_BYTES):
+                for data in found:
                     for position, header in walk(data):
                         offset = header.next_offset
-                        if header.is_control:
-                            continue
                         batch = data[position : position + header.size]
-                        for record in _read_batch(batch):
+                        for record in () if header.is_control else _read_batch(batch):
                             yield record
                 await asyncio.sleep(0)
 

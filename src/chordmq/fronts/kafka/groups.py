@@ -1,0 +1,239 @@
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups and DeleteGroups."""
+
+from chordmq.broker.group_states import State
+from chordmq.broker.groups import Group
+from chordmq.broker.membership import Identity, Join, Joined, Leaver, Sync
+from chordmq.codecs.kafka.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from chordmq.codecs.kafka.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from chordmq.codecs.kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from chordmq.codecs.kafka.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from chordmq.codecs.kafka.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from chordmq.codecs.kafka.messages.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from chordmq.codecs.kafka.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from chordmq.errors import ChordMQError, GroupNotFound, MemberIdRequired
+from chordmq.fronts.kafka.call import Call
+from chordmq.fronts.kafka.errors import code_of
+
+JOIN_TAKES_ID_FIRST = 4
+JOIN_MAY_NAME_NO_PROTOCOL = 7
+JOIN_CAN_SKIP_ASSIGNMENT = 9
+LEAVE_IN_BATCHES = 3
+DESCRIBE_NAMES_UNKNOWN = 6
+
+CLASSIC = "classic"
+ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""Read, delete, describe and both settings operations: what a group allows without security."""
+
+
+async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
+    """Take a member into the next generation of its group."""
+    timeout_ms = request.rebalance_timeout_ms
+    join = Join(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        client_id=call.client_id,
+        client_host=_host(call),
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=timeout_ms if timeout_ms >= 0 else request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=tuple((entry.name, bytes(entry.metadata)) for entry in request.protocols),
+        takes_id_first=call.version >= JOIN_TAKES_ID_FIRST,
+        can_skip_assignment=call.version >= JOIN_CAN_SKIP_ASSIGNMENT,
+    )
+    no_protocol = None if call.version >= JOIN_MAY_NAME_NO_PROTOCOL else ""
+    try:
+        return _joined(await call.broker.groups.join(request.group_id, join))
+    except MemberIdRequired as error:
+        member_id = error.member_id
+        code = code_of(error)
+    except ChordMQError as error:
+        member_id = request.member_id
+        code = code_of(error)
+    return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=no_protocol)
+
+
+def _joined(joined: Joined) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        generation_id=joined.generation,
+        protocol_type=joined.protocol_type,
+        protocol_name=joined.protocol,
+        leader=joined.leader,
+        skip_assignment=joined.skip_assignment,
+        member_id=joined.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata,
+            )
+            for member in joined.members
+        ],
+    )
+
+
+async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
+    """Give a member its assignment once the leader has sent everybody's."""
+    sync = Sync(
+        member=Identity(
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            generation=request.generation_id,
+        ),
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments={entry.member_id: bytes(entry.assignment) for entry in request.assignments},
+    )
+    try:
+        synced = await call.broker.groups.sync(request.group_id, sync)
+    except ChordMQError as error:
+        return SyncGroupResponse(error_code=code_of(error))
+    return SyncGroupResponse(
+        protocol_type=synced.protocol_type,
+        protocol_name=synced.protocol,
+        assignment=synced.assignment,
+    )
+
+
+def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Keep a member's session alive, or tell it to join again."""
+    identity = Identity(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+    )
+    try:
+        call.broker.groups.heartbeat(request.group_id, identity)
+    except ChordMQError as error:
+        return HeartbeatResponse(error_code=code_of(error))
+    return HeartbeatResponse()
+
+
+def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """Remove members at their own wish or an operator's."""
+    members = request.members
+    if call.version < LEAVE_IN_BATCHES:
+        members = [MemberIdentity(member_id=request.member_id)]
+    leavers = [
+        Leaver(member_id=member.member_id, instance_id=member.group_instance_id)
+        for member in members
+    ]
+    try:
+        results = call.broker.groups.leave(request.group_id, leavers)
+    except ChordMQError as error:
+        return LeaveGroupResponse(error_code=code_of(error))
+    codes = [0 if result is None else code_of(result) for result in results]
+    if call.version < LEAVE_IN_BATCHES:
+        return LeaveGroupResponse(error_code=codes[0])
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                error_code=code,
+            )
+            for member, code in zip(members, codes, strict=True)
+        ]
+    )
+
+
+def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Show groups with their members; one that nobody knows is shown as dead."""
+    rows = []
+    for group_id in request.groups:
+        try:
+            row = _described(call.broker.groups.find(group_id))
+        except GroupNotFound as error:
+            row = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
+            if call.version >= DESCRIBE_NAMES_UNKNOWN:
+                row.error_code, row.error_message = code_of(error), str(error)
+        except ChordMQError as error:
+            row = DescribedGroup(group_id=group_id, error_code=code_of(error))
+        if request.include_authorized_operations and not row.error_code:
+            row.authorized_operations = ALL_OPERATIONS
+        rows.append(row)
+    return DescribeGroupsResponse(groups=rows)
+
+
+def _described(group: Group) -> DescribedGroup:
+    is_stable = group.state is State.STABLE
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type,
+        protocol_data=(group.protocol or "") if is_stable else "",
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(group.protocol) if is_stable else b"",
+                member_assignment=member.assignment if is_stable else b"",
+            )
+            for member in group.roster.members.values()
+        ],
+    )
+
+
+def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+    """List the groups in the states and of the types asked for; nothing asked for means all."""
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    try:
+        groups = list(call.broker.groups.groups())
+    except ChordMQError as error:
+        return ListGroupsResponse(error_code=code_of(error))
+    if types and CLASSIC not in types:
+        groups = []
+    return ListGroupsResponse(
+        groups=[
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )
+            for group in groups
+            if not states or group.state.value.lower() in states
+        ]
+    )
+
+
+async def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    """Delete empty groups with their offsets."""
+    rows = []
+    for group_id in request.groups_names:
+        row = DeletableGroupResult(group_id=group_id)
+        try:
+            await call.broker.groups.delete(group_id)
+        except ChordMQError as error:
+            row.error_code = code_of(error)
+        rows.append(row)
+    return DeleteGroupsResponse(results=rows)
+
+
+def _host(call: Call) -> str:
+    """Return the client's address as Java prints one, which tools cut the slash off."""
+    return f"/{call.client_host}"
