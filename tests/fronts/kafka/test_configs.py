@@ -109,7 +109,7 @@ async def test_synonyms_and_documentation_come_only_when_asked_for(
     plain = await described(ask, TOPIC, "t", keys=["retention.ms"])
     assert (plain.configs[0].synonyms, plain.configs[0].documentation) == ([], None)
     full = await described(ask, TOPIC, "t", keys=["retention.ms"], include_documentation=True)
-    assert "deleted" in full.configs[0].documentation
+    assert "deleted" in (full.configs[0].documentation or "")
 
 
 async def test_only_the_settings_asked_for_are_listed(ask: Ask, broker: Broker) -> None:
@@ -160,9 +160,9 @@ async def test_single_settings_are_set_deleted_and_lists_extended(ask: Ask, brok
     assert await changed(ask, TOPIC, "t", (DELETE, "retention.ms", None)) == 0
     assert topic.overrides == {"retention.bytes": "9"}
     assert await changed(ask, TOPIC, "t", (APPEND, "cleanup.policy", "compact")) == 0
-    assert topic.settings.cleanup_policy == ("delete", "compact")
+    assert set(topic.settings.cleanup_policy) == {"delete", "compact"}
     assert await changed(ask, TOPIC, "t", (SUBTRACT, "cleanup.policy", "delete")) == 0
-    assert topic.settings.cleanup_policy == ("compact",)
+    assert set(topic.settings.cleanup_policy) == {"compact"}
 
 
 @pytest.mark.parametrize(
