@@ -1,6 +1,8 @@
 """Arbitrary Kafka messages of any class and version, for the tests of the codec."""
 
+from collections.abc import Iterator
 from importlib import import_module
+from itertools import count
 from typing import Any
 
 from hypothesis import strategies as st
@@ -71,3 +73,37 @@ def _values(item: Field, version: int) -> st.SearchStrategy[Any]:
     if item.kind.startswith("[]"):
         values = st.lists(values, max_size=ITEMS_MAX)
     return st.none() | values if item.is_nullable else values
+
+
+def sample(cls: type[Any], version: int, first: int = 1) -> Any:
+    """Return a message in which every field has a value of its own, counted from `first`."""
+    return _sample(cls, version, count(first))
+
+
+def _sample(cls: type[Any], version: int, numbers: Iterator[int]) -> Any:
+    present = {
+        item.name: _sample_value(item, version, numbers)
+        for item in fields_at(cls, version)
+        if item.is_present
+    }
+    return cls(**present)
+
+
+def _sample_value(item: Field, version: int, numbers: Iterator[int]) -> Any:
+    if item.kind.startswith("[]"):
+        return [_sample_value(item._replace(kind=item.kind[2:]), version, numbers)]
+    if item.struct is not None:
+        return _sample(item.struct, version, numbers)
+    number = next(numbers) % 100
+    match item.kind:
+        case "string":
+            return f"text-{number}"
+        case "bytes" | "records":
+            return f"bytes-{number}".encode()
+        case "uuid":
+            return bytes([number]) * 16
+        case "bool":
+            return not item.default
+        case "float64":
+            return number + 0.5
+    return number
