@@ -15,7 +15,7 @@ _encoders: dict[tuple[type[Any], int], Encoder] = {}
 
 
 def decode(cls: type[Message], version: int, data: Buffer, position: int = 0) -> Message:
-    """Read the message from `position` to the end of `data`; a view's `records` stay views."""
+    """Read the message at `position`; a view's `records` stay views."""
     decoder = _decoders.get((cls, version))
     try:
         if decoder is None:
