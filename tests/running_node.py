@@ -57,7 +57,7 @@ class RunningNode:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(), cwd=self.directory, stdout=log, stderr=log,
-                start_new_session=True, preexec_fn=_die_with_parent,
+                env=_environment(), start_new_session=True, preexec_fn=_die_with_parent,
             )  # fmt: skip
         if wait:
             self.wait_until_ready()
@@ -150,6 +150,12 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a user: neither our settings nor Python's development mode."""
+    ours = ("CHORDMQ_", "PYTHONDEVMODE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 def _die_with_parent() -> None:
