@@ -1,13 +1,11 @@
 """The log: append, read, roll, flush, and what a reopened log knows."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from chordmq.clock import ManualClock
 from chordmq.errors import OffsetOutOfRange
-from tests.storage.logs import SMALL, append, batch, crash, disk, everything, headers_of
+from tests.storage.logs import append, batch, crash, disk, everything, headers_of
 
 
 def values(count: int, size: int = 100) -> list[bytes]:

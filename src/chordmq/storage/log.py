@@ -10,6 +10,7 @@ from chordmq.clock import Clock
 from chordmq.errors import OffsetOutOfRange, StorageFailed
 from chordmq.records.batch import BatchHeader
 from chordmq.storage import compaction, retention, snapshots
+from chordmq.storage.compaction import Compaction, Swap
 from chordmq.storage.flush import CheckpointWork, Flush
 from chordmq.storage.index import RELATIVE_OFFSET_MAX, Index
 from chordmq.storage.metadata.segments import Checkpoint, SegmentCatalogue
@@ -86,6 +87,15 @@ class Log:
     def segments(self) -> tuple[Segment, ...]:
         """Return the segments from the oldest to the active one."""
         return tuple(self._segments)
+
+    @property
+    def corruptions(self) -> tuple[str, ...]:
+        """Return the damage that readers and the scrub met: file, position and offset of each."""
+        return tuple(self._reader.corruptions)
+
+    def report(self, fault: Exception) -> None:
+        """Take note of damage that was found outside of a read."""
+        self._reader.report(fault)
 
     def append(self, data: memoryview, headers: list[BatchHeader]) -> None:
         """Write whole batches that were checked and given the next offsets of this log.
@@ -357,6 +367,40 @@ class Log:
             self._save_start()
         if self._checkpoint.flushed_offset != self.end_offset:
             self._checkpoint_due = True
+
+    def begin_compaction(self) -> Compaction | None:
+        """Return a pass over the oldest segments if one is worth its work, else None.
+
+        `next` of the pass runs in a thread; each swap that it returns is for `swap` here.
+        """
+        resting = [s for s in self._segments[:-1] if s not in self._unflushed]
+        facts = [segment.entry() for segment in resting]
+        now_ms = self._clock.now_ms()
+        count = retention.cleanable(facts, self.settings, self.cleaned_offset, now_ms)
+        if not count:
+            return None
+        return Compaction(resting[:count], self.cleaned_offset, self.settings, now_ms)
+
+    def swap(self, swap: Swap) -> None:
+        """Put a compacted segment in the place of the old ones, unless those have gone."""
+        number = self._reader.number_of(swap.new.base_offset)
+        if self._segments[number : number + len(swap.old)] != list(swap.old):
+            swap.path.unlink(missing_ok=True)
+            return
+        self._remove(list(swap.old))
+        swap.path.rename(swap.new.path)
+        assert swap.new.index is not None
+        swap.new.open_for_append(swap.new.index)
+        self._segments[number : number + len(swap.old)] = [swap.new]
+        self._unflushed.insert(0, swap.new)
+        self.size = self._checkpoint_at = sum(segment.size for segment in self._segments)
+        self._catalogue.drop(self.name, [segment.base_offset for segment in swap.old])
+        self._checkpoint_due = True
+
+    def finish_compaction(self, compaction: Compaction) -> None:
+        """Take note how far the pass came."""
+        self.cleaned_offset = max(self.cleaned_offset, compaction.newest.end_offset)
+        self._checkpoint_due = True
 
     def write_snapshot(self, offset: int, data: bytes) -> None:
         """Store the producers' state before `offset`; blocks until it is on disk."""
