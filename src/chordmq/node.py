@@ -41,9 +41,7 @@ async def running(config: Config, clock: Clock) -> AsyncIterator["Node"]:
             await node.start(stack)
             yield node
     except ExceptionGroup as failures:
-        if len(failures.exceptions) > 1:
-            raise
-        raise failures.exceptions[0] from None
+        raise _sole(failures) from None
 
 
 class Node:
@@ -115,9 +113,8 @@ class Node:
         )
         stack.push_async_callback(asyncio.to_thread, self.broker.close)
         self.metrics.add(lambda: broker_measures(self.broker))
-        self._run(self.broker.topics.run(), stack)
         self._stands_in_the_way = "the groups are being loaded"
-        self._run(self.broker.groups.run(), stack)
+        self._run(self.broker.run(), stack)
         await self.broker.groups.loaded.wait()
 
     async def _open_kafka(self, stack: AsyncExitStack) -> None:
@@ -150,6 +147,13 @@ class Node:
     def _begin_to_stop(self) -> None:
         self._stands_in_the_way = "the node is shutting down"
         log.info("shutting down", connections=len(self.kafka.connections))
+
+
+def _sole(failure: Exception) -> Exception:
+    """Return the one fault inside nested groups of one; several stay together."""
+    while isinstance(failure, ExceptionGroup) and len(failure.exceptions) == 1:
+        failure = failure.exceptions[0]
+    return failure
 
 
 def _obstacle(listener: Listener, error: OSError) -> str:

@@ -9,6 +9,7 @@ from chordmq.broker.flusher import Flusher
 from chordmq.broker.partition import Partition, Shared, log_settings
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topics import Topic, Topics
+from chordmq.broker.upkeep import Upkeep
 from chordmq.clock import Clock
 from chordmq.errors import UnknownTopic
 from chordmq.records.record import NewRecord, build_batch
@@ -39,6 +40,7 @@ class Broker:
         self.topics = Topics(self._logs, TopicTable(self.database), settings, self._open_partition)
         self.groups = GroupCoordinator(self)
         self.topics.on_deleted = self.groups.forget_topic
+        self._upkeep = Upkeep(self.partitions, lambda: self.settings, self.shared)
         self._producer_ids: Iterator[int] = iter(())
         self._producer_ids_lock = asyncio.Lock()
 
@@ -82,6 +84,13 @@ class Broker:
                 self._producer_ids = iter(await self.identity.take_producer_ids())
                 producer_id = next(self._producer_ids)
             return producer_id
+
+    async def run(self) -> None:
+        """Serve groups, remove deleted topics and look after the logs, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.groups.run())
+            tasks.create_task(self.topics.run())
+            tasks.create_task(self._upkeep.run())
 
     def close(self) -> None:
         """Flush and close everything; a clean end makes the next start quick."""

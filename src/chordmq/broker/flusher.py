@@ -38,7 +38,7 @@ class Flushable(Protocol):
 
 
 class Flusher:
-    """Runs the flushes of all partitions on a few threads; the event loop never waits for a disk."""
+    """Runs the flushes of all partitions on a few threads; the event loop never waits for one."""
 
     def __init__(self, failed: Callable[[BaseException], None] = exit_at_once) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="flush")

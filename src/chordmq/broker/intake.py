@@ -34,7 +34,7 @@ class Intake:
         }
 
     def check(self, data: memoryview) -> tuple[memoryview, BatchHeader, int]:
-        """Return the batch to store, its header and the append time; raise what is wrong with it."""
+        """Return the batch to store, its header and the append time, or raise what is wrong."""
         header = read_header(data)
         if header.size > self._size_max:
             raise BatchTooLarge(

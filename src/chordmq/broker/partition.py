@@ -76,6 +76,7 @@ class Partition:
         self._commits: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._readers: dict[Reader, None] = {}
         self.high_watermark = 0
+        self._saved_offset = 0
         self.settings = settings
         self._restore_producers()
         self._advance(log.flushed_offset)
@@ -100,7 +101,7 @@ class Partition:
         return self.high_watermark
 
     def append(self, data: memoryview) -> Appended:
-        """Check one batch, give it its offsets and write it; a repeated one is not written again."""
+        """Check one batch, give it its offsets and write it; a repeated one is not stored again."""
         if self.is_closed:
             raise UnknownTopic(f"{self.topic} was deleted")
         if self._shared.full:
@@ -195,35 +196,38 @@ class Partition:
         await asyncio.wrap_future(self.log.delete_before(before))
         return self.log.start_offset
 
-    def save_producers(self) -> None:
+    async def save_producers(self) -> None:
         """Store the producers' state beside the log, so that the next start reads less."""
-        if self.producers.producers:
-            self.log.write_snapshot(self.log.end_offset, self.producers.snapshot())
+        end = self.log.end_offset
+        if end > self._saved_offset and self.producers.producers:
+            self._saved_offset = end
+            await asyncio.to_thread(self.log.write_snapshot, end, self.producers.snapshot())
 
     def _restore_producers(self) -> None:
         """Read the newest snapshot, then the batches after it."""
-        start = self.log.start_offset
+        start = self._saved_offset = self.log.start_offset
         snapshot = self.log.newest_snapshot()
         if snapshot is not None:
             try:
                 self.producers.restore(snapshot[1])
-                start = max(start, snapshot[0])
+                start = self._saved_offset = max(start, snapshot[0])
             except CorruptBatch:
                 pass  # the batches themselves say the same, only slower
         for header in self.log.batches(start):
             self.producers.replay(header)
 
     def close(self) -> None:
-        """Store what a restart needs, and close the log."""
+        """Store what a restart needs, and close the log; blocks."""
         self._end()
-        self.save_producers()
+        if self.log.end_offset > self._saved_offset and self.producers.producers:
+            self.log.write_snapshot(self.log.end_offset, self.producers.snapshot())
         self.log.close()
 
     async def discard(self) -> None:
         """Close the log of a deleted topic as soon as no flush is under way."""
         self._end()
         await self._flusher.finished(self)
-        self.log.close()
+        self.log.abandon()
 
     def _end(self) -> None:
         """Tell all who wait that nothing more comes."""

@@ -80,7 +80,7 @@ class ProducerState:
         behind = (expected - header.base_sequence) & SEQUENCE_MASK
         if header.record_count <= behind < SEQUENCE_MASK // 2:
             raise DuplicateSequence(
-                f"producer {header.producer_id}: sequence {header.base_sequence} was stored long ago"
+                f"producer {header.producer_id}: sequence {header.base_sequence} is stored already"
             )
         raise OutOfOrderSequence(
             f"producer {header.producer_id}: expected sequence {expected}, "

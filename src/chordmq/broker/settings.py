@@ -314,7 +314,7 @@ class BrokerSettings:
         Kind.INT, 0, "Number that names the node to clients; no two nodes share one.", low=0
     )
     log_memory_max_bytes: int = declare(
-        Kind.LONG, 256 * 2**20, "Memory in which the newest records of all topics are kept.", low=0
+        Kind.LONG, 32 * 2**20, "Memory in which the newest records of all topics are kept.", low=0
     )
     max_partitions: int = declare(
         Kind.INT, 20_000, "Most partitions on the node; each holds open files and memory.", low=1

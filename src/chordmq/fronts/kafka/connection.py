@@ -37,8 +37,9 @@ class Answer:
 class KafkaConnection(asyncio.BufferedProtocol):
     """One client.
 
-    As in Kafka, the next request is begun when the one before is answered. Produce is the exception:
-    requests that wait for a flush do not hold up those behind them, so that one flush serves many.
+    As in Kafka, the next request is begun when the one before is answered. Produce is the
+    exception: requests that wait for a flush do not hold up those behind them, so that one flush
+    serves many.
     """
 
     def __init__(self, front: KafkaFront) -> None:

@@ -78,7 +78,7 @@ def _find(partition: Partition, timestamp: int) -> tuple[int, int]:
 def offset_for_leader_epoch(
     call: Call, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Say where an epoch's records end, so that a client can tell whether its own are still there."""
+    """Say where an epoch's records end, so that a client can tell whether its own are there."""
     topics = []
     for topic in request.topics:
         rows = []

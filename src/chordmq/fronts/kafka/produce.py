@@ -78,14 +78,18 @@ def _append(
     partition = _partition(call, row)
     if not row.records:
         raise InvalidRecord("no batch for the partition")
-    if call.version < ZSTD_SINCE and len(row.records) > CRC_START + 1:
-        if row.records[CRC_START + 1] & COMPRESSION_MASK == Compression.ZSTD:
-            raise UnsupportedCompression(f"zstd needs Produce {ZSTD_SINCE} or later")
+    if call.version < ZSTD_SINCE and _is_zstd(row.records):
+        raise UnsupportedCompression(f"zstd needs Produce {ZSTD_SINCE} or later")
     appended = partition.append(row.records)
     answer.base_offset = appended.base_offset
     answer.append_time_ms = appended.append_time_ms
     answer.start_offset = appended.start_offset
     return partition.committed(appended.next_offset) if request.acks == ACKS_ALL else None
+
+
+def _is_zstd(records: memoryview) -> bool:
+    attributes = records[CRC_START + 1 : CRC_START + 2]
+    return bool(attributes) and attributes[0] & COMPRESSION_MASK == Compression.ZSTD
 
 
 def _partition(call: Call, row: PartitionData) -> Partition:
