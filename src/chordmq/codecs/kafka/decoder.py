@@ -47,7 +47,6 @@ class _DecoderSource:
 
     def __init__(self, cls: type[Any], version: int) -> None:
         self.names: dict[str, Any] = {
-            "DecodeError": DecodeError,
             "cut_off": cut_off,
             "new": object.__new__,
             "read_uvarint": read_uvarint,
