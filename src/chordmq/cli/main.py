@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from chordmq.cli import groups, serve, topics
+from chordmq.cli import groups, messages, serve, topics
 from chordmq.cli.options import Json, RootBootstrap
 from chordmq.cli.output import EXIT_INTERRUPTED, EXIT_REFUSED
 
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.command()(serve.up)
 app.command()(serve.serve)
+app.command()(messages.produce)
+app.command()(messages.consume)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
 

@@ -140,8 +140,11 @@ class Consumer:
         }
 
     def position(self, topic: str, partition: int) -> int:
-        """Return the offset of the record that comes next."""
-        return self._positions[topic, partition]
+        """Return the offset of the record that comes next, behind what is not shown to readers."""
+        chunk = self._chunk
+        if chunk and self._place < len(chunk.records) and chunk[:2] == (topic, partition):
+            return self._positions[topic, partition]
+        return self._fetcher.offset(topic, partition)
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """Return the end of the partition as last seen, or -1 before the first answer."""

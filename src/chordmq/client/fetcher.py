@@ -88,6 +88,11 @@ class Fetcher:
         """Read an assigned partition from another place."""
         self._readings[topic, partition] = _Reading(topic, partition, start)
 
+    def offset(self, topic: str, partition: int) -> int:
+        """Return where an assigned partition is read next, or -1 before its start is known."""
+        found = self._readings[topic, partition].offset
+        return -1 if found is None else found
+
     def high_watermark(self, topic: str, partition: int) -> int:
         """Return the end of a partition as the last answer told it, or -1."""
         return self._readings[topic, partition].high_watermark

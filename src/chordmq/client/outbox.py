@@ -118,6 +118,11 @@ class Delivery:
         """Return the partition that the record goes to."""
         return self._batch.lane.partition
 
+    @property
+    def answered(self) -> asyncio.Future[int]:
+        """Return the future of the whole batch, for those who want to be called back."""
+        return self._batch.done
+
     def __await__(self) -> Generator[Any, None, int]:
         # Shielded: one waiter that is cancelled must not cancel the batch of all the others.
         base = yield from asyncio.shield(self._batch.done).__await__()
