@@ -91,6 +91,14 @@ class RunningNode:
         self._signal(signal.SIGTERM)
         return self._wait()
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal and do not wait for what comes of it."""
+        self._signal(number)
+
+    def wait(self) -> int:
+        """Wait until the process ends, and return its exit status."""
+        return self._wait()
+
     def restart(self) -> None:
         """Kill the node, if it runs, and start it again on the same data."""
         if self._process is not None:
