@@ -40,7 +40,7 @@ class Broker:
         self.topics = Topics(self._logs, TopicTable(self.database), settings, self._open_partition)
         self.groups = GroupCoordinator(self)
         self.topics.on_deleted = self.groups.forget_topic
-        self._upkeep = Upkeep(self.partitions, lambda: self.settings, self.shared)
+        self.upkeep = Upkeep(directory, self.partitions, settings, self.shared)
         self._producer_ids: Iterator[int] = iter(())
         self._producer_ids_lock = asyncio.Lock()
 
@@ -90,7 +90,7 @@ class Broker:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.groups.run())
             tasks.create_task(self.topics.run())
-            tasks.create_task(self._upkeep.run())
+            tasks.create_task(self.upkeep.run())
 
     def close(self) -> None:
         """Flush and close everything; a clean end makes the next start quick."""

@@ -316,6 +316,27 @@ class BrokerSettings:
     log_memory_max_bytes: int = declare(
         Kind.LONG, 32 * 2**20, "Memory in which the newest records of all topics are kept.", low=0
     )
+    log_retention_check_interval_ms: int = declare(
+        Kind.LONG, 10_000, "Time between two rounds of retention and checkpoints.", low=1
+    )
+    log_cleaner_backoff_ms: int = declare(
+        Kind.LONG, 15_000, "Time between two rounds of compaction.", low=1
+    )
+    log_scrub_bytes_per_second: int = declare(
+        Kind.LONG, 8 * 2**20, "How fast stored segments are read again to find damage.", low=1024
+    )
+    disk_free_warn_bytes: int = declare(
+        Kind.LONG,
+        2**30,
+        "Free space on the disk below which the node warns.",
+        low=0,
+    )
+    disk_free_stop_bytes: int = declare(
+        Kind.LONG,
+        64 * 2**20,
+        "Free space on the disk below which writes are refused while reads go on.",
+        low=0,
+    )
     max_partitions: int = declare(
         Kind.INT, 20_000, "Most partitions on the node; each holds open files and memory.", low=1
     )

@@ -1,13 +1,22 @@
-"""Looks after the logs in the background: retention, checkpoints, producers' snapshots."""
+"""Looks after the logs in the background: retention, checkpoints, compaction, scrub, disk space."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+
+import structlog
 
 from chordmq.broker.partition import Partition, Shared
 from chordmq.broker.settings import BrokerSettings
+from chordmq.errors import ChordMQError
+from chordmq.storage.disk_space import DiskWatch, Space, SpaceLimits
+from chordmq.storage.scrub import Scrub
 
-INTERVAL_S = 10.0
+log = structlog.get_logger(__name__)
+
 PARTITIONS_AT_ONCE = 32
+DISK_INTERVAL_S = 1.0
+SCRUB_PAUSE_S = 600.0
 
 
 class Upkeep:
@@ -15,23 +24,50 @@ class Upkeep:
 
     def __init__(
         self,
+        directory: Path,
         partitions: Callable[[], Iterator[Partition]],
-        settings: Callable[[], BrokerSettings],
+        settings: BrokerSettings,
         shared: Shared,
     ) -> None:
         self._partitions = partitions
         self._settings = settings
         self._shared = shared
+        self.disk = DiskWatch(
+            directory,
+            SpaceLimits(
+                warn_bytes=settings.disk_free_warn_bytes,
+                warn_share=1.0,
+                stop_bytes=settings.disk_free_stop_bytes,
+                stop_share=1.0,
+            ),
+        )
+        self.scrub = Scrub(
+            lambda: [partition.log for partition in partitions()],
+            settings.log_scrub_bytes_per_second,
+            SCRUB_PAUSE_S,
+        )
 
     async def run(self) -> None:
-        """Go round for ever."""
+        """Do all of it until cancelled."""
+        self.look_at_disk()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._every(DISK_INTERVAL_S, self._look_at_disk))
+            interval_s = self._settings.log_retention_check_interval_ms / 1000
+            tasks.create_task(self._every(interval_s, self.visit_all))
+            backoff_s = self._settings.log_cleaner_backoff_ms / 1000
+            tasks.create_task(self._every(backoff_s, self.compact_all))
+            tasks.create_task(self.scrub.run())
+
+    async def _every(
+        self, interval_s: float, work: Callable[[], Coroutine[None, None, None]]
+    ) -> None:
         while True:
-            await asyncio.sleep(INTERVAL_S)
-            await self.visit_all()
+            await asyncio.sleep(interval_s)
+            await work()
 
     async def visit_all(self) -> None:
-        """Visit each partition once."""
-        oldest_ms = self._shared.clock.now_ms() - self._settings().producer_id_expiration_ms
+        """Apply retention and have every log checkpointed."""
+        oldest_ms = self._shared.clock.now_ms() - self._settings.producer_id_expiration_ms
         for number, partition in enumerate(list(self._partitions())):
             if number % PARTITIONS_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -40,3 +76,39 @@ class Upkeep:
                 self._shared.flusher.request(partition)
                 partition.producers.expire(oldest_ms)
                 await partition.save_producers()
+
+    async def compact_all(self) -> None:
+        """Compact the logs that need it, one after the other, on a thread."""
+        for partition in list(self._partitions()):
+            if partition.settings.is_compacted and not partition.is_closed:
+                try:
+                    await self._compact(partition)
+                except (ChordMQError, OSError) as error:
+                    log.error("compaction failed", partition=partition.log.name, error=str(error))
+
+    async def _compact(self, partition: Partition) -> None:
+        compaction = partition.log.begin_compaction()
+        if compaction is None:
+            return
+        before = partition.log.size
+        while swap := await asyncio.to_thread(compaction.next):
+            if partition.is_closed:
+                return
+            partition.log.swap(swap)
+        partition.log.finish_compaction(compaction)
+        self._shared.flusher.request(partition)
+        log.info("compacted", partition=partition.log.name, before=before, after=partition.log.size)
+
+    def look_at_disk(self) -> None:
+        """Refuse writes while the disk is almost full."""
+        watch = self.disk
+        if watch.look() is Space.FULL:
+            self._shared.full = (
+                f"the disk has {watch.free_bytes} bytes left, writes stop below "
+                f"disk.free.stop.bytes={self._settings.disk_free_stop_bytes}; free some space"
+            )
+        else:
+            self._shared.full = ""
+
+    async def _look_at_disk(self) -> None:
+        self.look_at_disk()
