@@ -260,6 +260,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return usage
 
     def _close_if_drained(self) -> None:
+        last = self._answers[-1] if self._answers else None
+        if last is not None and not last.is_ready and APIS[last.header.api_key].waits_for_others:
+            # It may wait for long. What came behind it was not begun, and is dropped with it.
+            self._answers.pop()
+            self._frames.clear()
         if not (self._answers or self._frames):
             self.close("the node is shutting down")
 

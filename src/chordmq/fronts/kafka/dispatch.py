@@ -33,8 +33,9 @@ from chordmq.fronts.kafka.call import Call
 Buffers = list[Buffer]
 Result = Buffers | Future[Buffers | None] | Coroutine[None, None, Buffers | None] | None
 
+PRODUCE, FETCH = 0, 1
+JOIN_GROUP, SYNC_GROUP = 11, 14
 API_VERSIONS = 18
-PRODUCE = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Api:
     handle: Callable[..., Any]
     request: type[Any] | None = None
     is_pipelined: bool = False
+    waits_for_others: bool = False
+    """The answer waits for new records or for the members of a group, not for this node's work."""
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -97,7 +100,14 @@ def _api(key: int, handle: Callable[..., Any]) -> Api:
     """Return the table's row; the handler's own signature names the request it takes."""
     codec = CODECS[key]
     request = get_type_hints(handle).get("request")
-    return Api(codec.name, codec.versions, handle, request, is_pipelined=key == PRODUCE)
+    return Api(
+        codec.name,
+        codec.versions,
+        handle,
+        request,
+        is_pipelined=key == PRODUCE,
+        waits_for_others=key in (FETCH, JOIN_GROUP, SYNC_GROUP),
+    )
 
 
 _HANDLERS: dict[int, Callable[..., Any]] = {
