@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -50,6 +51,8 @@ class Setting:
     high: float = math.inf
     choices: tuple[str, ...] = ()
     """The only texts, or list items, allowed; empty when any is."""
+    pattern: str = ""
+    """What a text, or each list item, must look like; empty when it may be any."""
     node_name: str | None = None
     """For a topic setting: the node's setting that gives its default."""
     has_effect: bool = True
@@ -62,11 +65,11 @@ class Setting:
         value = _READERS[self.kind](self, text.strip())
         if isinstance(value, int | float) and not self.low <= value <= self.high:
             raise self._refused(text, f"the value must be {self._range()}")
-        if self.choices:
-            items = value if isinstance(value, tuple) else (str(value),)
-            for item in items:
-                if item not in self.choices:
-                    raise self._refused(text, f"it must be one of {', '.join(self.choices)}")
+        for item in value if isinstance(value, tuple) else (str(value),):
+            if self.choices and item not in self.choices:
+                raise self._refused(text, f"it must be one of {', '.join(self.choices)}")
+            if self.pattern and not re.fullmatch(self.pattern, item):
+                raise self._refused(text, f"{item} does not follow the pattern {self.pattern}")
         return value
 
     def _range(self) -> str:
@@ -109,14 +112,12 @@ class Setting:
         return text
 
     def read_list(self, text: str) -> tuple[str, ...]:
-        """Return the items between the commas; an item may stand there once."""
+        """Return the items between the commas, each once."""
         if not text:
             return ()
-        items = tuple(item.strip() for item in text.split(","))
+        items = tuple(dict.fromkeys(item.strip() for item in text.split(",")))
         if "" in items:
             raise self._refused(text, "the list has an empty item")
-        if len(set(items)) < len(items):
-            raise self._refused(text, "the list has an item twice")
         return items
 
 

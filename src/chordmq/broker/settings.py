@@ -24,6 +24,7 @@ from chordmq.broker.setting import (
 from chordmq.errors import InvalidSetting
 
 _DAY_MS = 86_400_000
+THROTTLED = r"\*|[0-9]+:[0-9]+"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,10 +240,18 @@ class TopicSettings:
         has_effect=False,
     )
     leader_replication_throttled_replicas: tuple[str, ...] = declare(
-        Kind.LIST, (), "Replicas slowed down on the leader's side.", has_effect=False
+        Kind.LIST,
+        (),
+        "Replicas slowed down on the leader's side, as partition:node, or * for all.",
+        pattern=THROTTLED,
+        has_effect=False,
     )
     follower_replication_throttled_replicas: tuple[str, ...] = declare(
-        Kind.LIST, (), "Replicas slowed down on the follower's side.", has_effect=False
+        Kind.LIST,
+        (),
+        "Replicas slowed down on the follower's side, as partition:node, or * for all.",
+        pattern=THROTTLED,
+        has_effect=False,
     )
     remote_storage_enable: bool = declare(
         Kind.BOOLEAN,
