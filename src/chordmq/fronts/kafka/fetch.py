@@ -106,7 +106,7 @@ class Fetch:
         self._future = loop.create_future()
         self._future.add_done_callback(self._unpark)
         self._timer = loop.call_later(self._max_wait_s, self._time_is_up)
-        self._session.waiter = self
+        self._session.park(self)
         return self._future
 
     def wake(self) -> None:
@@ -121,6 +121,8 @@ class Fetch:
             found, total, failed = self._collect()
             if total >= self._min_bytes or failed:
                 self._future.set_result(self._finish(found))
+            else:
+                self._session.park(self)
 
     def _time_is_up(self) -> None:
         if self._future is not None and not self._future.done():

@@ -114,6 +114,13 @@ class FetchSession:
         if row.partition is not None:
             row.partition.forget(row)
 
+    def park(self, waiter: Waiter) -> None:
+        """Have the waiter woken when any row gets more, those with too little so far as well."""
+        self.waiter = waiter
+        for row in self._ready:
+            if row.partition is not None:
+                row.partition.wait(row)
+
     def row_woken(self, row: Row) -> None:
         """Take note that a row has something to send."""
         self._ready[row] = None
