@@ -5,6 +5,7 @@ import io
 import select
 import socket
 import struct
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from types import NoneType
@@ -23,6 +24,8 @@ JOIN_GROUP, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 11, 18, 19, 22
 CREATE_PARTITIONS, DESCRIBE_CONFIGS = 37, 32
 
 NO_PRODUCER = -1
+# An hour ago: a time of its own for every record, yet young enough for every retention.
+FIRST_TIME_MS = time.time_ns() // 1_000_000 - 3_600_000
 ZEROS = {
     "bool": False,
     "bytes": b"",
@@ -240,7 +243,7 @@ def record_batch(
     producer_id: int = NO_PRODUCER,
     producer_epoch: int = -1,
     base_sequence: int = -1,
-    timestamp_ms: int = 1_700_000_000_000,
+    timestamp_ms: int = FIRST_TIME_MS,
 ) -> bytes:
     """Build one uncompressed batch whose records all have the same key and time."""
     records = [_record(index, keys, value) for index, value in enumerate(values)]

@@ -6,8 +6,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from tests.interop.conftest import CreateTopic
-
-FIRST_TIME_MS = 1_700_000_000_000
+from tests.wire import FIRST_TIME_MS
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])

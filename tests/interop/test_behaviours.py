@@ -10,6 +10,7 @@ from tests.wire import (
     CREATE_TOPICS,
     DESCRIBE_CONFIGS,
     FIND_COORDINATOR,
+    FIRST_TIME_MS,
     INIT_PRODUCER_ID,
     JOIN_GROUP,
     LIST_OFFSETS,
@@ -21,7 +22,6 @@ from tests.wire import (
     stored,
 )
 
-FIRST_TIME_MS = 1_700_000_000_000
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 TOPIC_RESOURCE = 2
 
@@ -53,7 +53,8 @@ def test_metadata_creates_a_missing_topic_with_the_configured_partitions(
         (topic,) = wire.call(METADATA, 12, **asked).topics
         assert topic.error_code is ErrorCode.none
         assert len(topic.partitions) == 3
-        (other,) = wire.call(METADATA, 12, topics=[{"name": f"{name}-not"}]).topics
+        asked = {"topics": [{"name": f"{name}-not"}], "allow_auto_topic_creation": False}
+        (other,) = wire.call(METADATA, 12, **asked).topics
         assert other.error_code is ErrorCode.unknown_topic_or_partition
 
 
@@ -146,7 +147,9 @@ def test_a_bad_topic_setting_is_refused(wire: Wire, name: str, setting: str, val
     wanted["configs"] = [{"name": setting, "value": value}]
     answer = wire.call(CREATE_TOPICS, 5, topics=[wanted], timeout=10_000)
     assert answer.topics[0].error_code is ErrorCode.invalid_config
-    described = wire.call(METADATA, 12, topics=[{"name": name}]).topics[0]
+    described = wire.call(
+        METADATA, 12, topics=[{"name": name}], allow_auto_topic_creation=False
+    ).topics[0]
     assert described.error_code is ErrorCode.unknown_topic_or_partition
 
 

@@ -21,10 +21,10 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from tests.interop.conftest import CreateTopic
+from tests.wire import FIRST_TIME_MS
 
 Headers = list[tuple[str, bytes | None]]
 
-FIRST_TIME_MS = 1_700_000_000_000
 DEADLINE_S = 30.0
 
 

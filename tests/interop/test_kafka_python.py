@@ -9,11 +9,10 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import MessageSizeTooLargeError
 
 from tests.interop.conftest import CreateTopic
+from tests.wire import FIRST_TIME_MS
 
 # The client leaves the socket pair that wakes it up to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
-FIRST_TIME_MS = 1_700_000_000_000
 
 
 @pytest.fixture(autouse=True)

@@ -46,7 +46,8 @@ import org.apache.kafka.common.serialization.StringSerializer;
 public final class ClientCheck {
     private static final Duration POLL = Duration.ofMillis(500);
     private static final long DEADLINE_MS = 30_000;
-    private static final long FIRST_TIME_MS = 1_700_000_000_000L;
+    /** An hour ago: young enough for every retention. */
+    private static final long FIRST_TIME_MS = System.currentTimeMillis() - 3_600_000;
 
     private final String bootstrap;
     private final String prefix;

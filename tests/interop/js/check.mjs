@@ -2,7 +2,8 @@
 import { deepStrictEqual, strictEqual } from 'node:assert'
 
 export const [bootstrap, prefix, wanted] = process.argv.slice(2)
-export const FIRST_TIME_MS = 1_700_000_000_000
+// An hour ago: young enough for every retention.
+export const FIRST_TIME_MS = Date.now() - 3_600_000
 
 export const value = (index) => `value-${index}-${'abcdefghij'.repeat(10)}`
 
