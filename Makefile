@@ -11,7 +11,7 @@ INTERPRETER := $(firstword $(foreach name,python3.11 python3 python3.12 python3.
 	$(name) -c 'import sys; sys.version_info < (3, 11) or print("$(name)")' 2>/dev/null)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check format bench map requirements lock tools clean
+.PHONY: help setup run test test-all check format bench docs map requirements lock tools clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -32,6 +32,7 @@ check: .venv/installed ## format, lint, types, import directions, spelling
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/reference_pages.py --check
 	$(BIN)/python -m pytest -q -p no:randomly tests/test_tidy.py
 	$(BIN)/typos
 
@@ -41,6 +42,9 @@ format: .venv/installed ## put every file into the common format
 
 bench: .venv/installed tools ## measure against Apache Kafka on this machine (writes benchmarks/out/latest.json)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: .venv/installed ## write the pages of docs/ that are made from code
+	@$(BIN)/python scripts/reference_pages.py
 
 map: .venv/installed ## print what each module is for
 	@$(BIN)/python scripts/map.py

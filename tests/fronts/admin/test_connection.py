@@ -122,7 +122,7 @@ async def test_a_request_that_is_not_finished_in_time_ends_its_connection(part: 
         writer.write(part)
         await until(lambda: any(c.is_partial for c in site.listener.connections))
         site.clock.advance(31_000)
-        site.listener._sweep()
+        site.listener.sweep()
         assert await reader.read() == b""
         writer.close()
 

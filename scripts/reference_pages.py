@@ -1,0 +1,137 @@
+"""Writes the pages of docs/ that are made from code: Kafka APIs and settings."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from chordmq.broker.setting import Setting, text_of
+from chordmq.broker.settings import broker_settings, topic_settings
+from chordmq.codecs.kafka.apis import APIS as CODECS
+from chordmq.fronts.kafka.dispatch import APIS
+
+ROOT = Path(__file__).parent.parent
+NOTE = "<!-- Made by scripts/reference_pages.py (`make docs`); do not edit. -->\n"
+
+KAFKA = """# Kafka protocol
+
+ChordMQ speaks the Kafka protocol at the level of Apache Kafka 4.3. Every version in the table is real: it is encoded and
+decoded by a codec made from Kafka's own message schemas, and tested against other implementations. Produce is announced
+from version 0, because librdkafka switches compression off otherwise, and served from version 3, as in Kafka 4.
+
+| key | API | versions | handler |
+|---|---|---|---|
+"""
+
+KAFKA_MISSING = """
+## Not served yet
+
+These APIs are not announced, so clients do not call them; one that does is disconnected, as by Kafka.
+
+| key | API |
+|---|---|
+"""
+
+KAFKA_LIMITS = """
+## What to know
+
+- A transactional producer is refused with INVALID_REQUEST and the reason; idempotent producers are complete.
+- SASL is not there yet: SaslHandshake answers UNSUPPORTED_SASL_MECHANISM. Until it is, a node listens beyond
+  this machine only with `--insecure`.
+- Record formats older than 2 (Kafka before 0.11) are not stored. Kafka 4 does not take them either.
+- An unsupported version of ApiVersions is answered with error 35 and the range; any other unsupported version, a malformed
+  frame or a frame over the limit closes the connection it came on, and no other.
+- `acks=0` is stored like everything else; a batch that is refused closes the connection, since there is no answer to put
+  the error into.
+- Fetch sessions (KIP-227) belong to their connection.
+"""
+
+SETTINGS = """# Settings
+
+Topic settings are given with `chordmq topics create --set`, `kafka-configs`, or any admin client. The node's settings go into the
+YAML file under `broker:`, or on the command line as `--set broker.num.partitions=3`. A name without effect is taken, so that
+scripts written for Kafka run, and shown as such here.
+
+## Topics
+
+| setting | default | node's default for it | what it does |
+|---|---|---|---|
+"""
+
+NODE_SETTINGS = """
+## Node
+
+| setting | default | what it does |
+|---|---|---|
+"""
+
+
+def kafka_page() -> str:
+    """Return the page on the Kafka protocol."""
+    served = [
+        f"| {key} | {api.name} | {_range(api.versions)} "
+        f"| `{api.handle.__module__.rpartition('.')[2]}.{api.handle.__name__}` |"
+        for key, api in sorted(APIS.items())
+    ]
+    missing = [f"| {key} | {codec.name} |" for key, codec in CODECS.items() if key not in APIS]
+    return (
+        NOTE + KAFKA + "\n".join(served) + "\n" + KAFKA_MISSING + "\n".join(missing) + "\n"
+        + KAFKA_LIMITS
+    )  # fmt: skip
+
+
+def settings_page() -> str:
+    """Return the page on settings."""
+    topics = [
+        f"| `{setting.name}` | {_default(setting)} | {_code(setting.node_name)} | {_help(setting)} |"
+        for setting in topic_settings().values()
+    ]
+    node = [
+        f"| `{setting.name}` | {_default(setting)} | {_help(setting)} |"
+        for setting in broker_settings().values()
+    ]
+    return NOTE + SETTINGS + "\n".join(topics) + "\n" + NODE_SETTINGS + "\n".join(node) + "\n"
+
+
+def _range(versions: range) -> str:
+    last = versions.stop - 1
+    return str(last) if versions.start == last else f"{versions.start}-{last}"
+
+
+def _default(setting: Setting) -> str:
+    return _code(text_of(setting.default)) or "(empty)"
+
+
+def _code(text: str | None) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _help(setting: Setting) -> str:
+    return setting.help if setting.has_effect else f"(no effect) {setting.help}"
+
+
+PAGES = {
+    ROOT / "docs/protocols/kafka.md": kafka_page,
+    ROOT / "docs/settings.md": settings_page,
+}
+
+
+def main() -> int:
+    """Write the pages, or only say whether they are as the code is."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="exit 1 if a page is out of date")
+    check = parser.parse_args().check
+    stale = [path for path, page in PAGES.items() if _text(path) != page()]
+    for path in stale:
+        print(f"{path.relative_to(ROOT)}: {'out of date, run make docs' if check else 'written'}")
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(PAGES[path](), encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
