@@ -14,9 +14,10 @@ NOTE = "<!-- Made by scripts/reference_pages.py (`make docs`); do not edit. -->\
 
 KAFKA = """# Kafka protocol
 
-ChordMQ speaks the Kafka protocol at the level of Apache Kafka 4.3. Every version in the table is real: it is encoded and
-decoded by a codec made from Kafka's own message schemas, and tested against other implementations. Produce is announced
-from version 0, because librdkafka switches compression off otherwise, and served from version 3, as in Kafka 4.
+ChordMQ speaks the Kafka protocol at the level of Apache Kafka 4.3. Every version in the table
+is real: it is encoded and decoded by a codec made from Kafka's own message schemas, and tested
+against other implementations. Produce is announced from version 0, because librdkafka switches
+compression off otherwise, and served from version 3, as in Kafka 4.
 
 | key | API | versions | handler |
 |---|---|---|---|
@@ -25,7 +26,8 @@ from version 0, because librdkafka switches compression off otherwise, and serve
 KAFKA_MISSING = """
 ## Not served yet
 
-These APIs are not announced, so clients do not call them; one that does is disconnected, as by Kafka.
+These APIs are not announced, so clients do not call them; one that does is disconnected, as by
+Kafka.
 
 | key | API |
 |---|---|
@@ -34,22 +36,26 @@ These APIs are not announced, so clients do not call them; one that does is disc
 KAFKA_LIMITS = """
 ## What to know
 
-- A transactional producer is refused with INVALID_REQUEST and the reason; idempotent producers are complete.
-- SASL is not there yet: SaslHandshake answers UNSUPPORTED_SASL_MECHANISM. Until it is, a node listens beyond
-  this machine only with `--insecure`.
-- Record formats older than 2 (Kafka before 0.11) are not stored. Kafka 4 does not take them either.
-- An unsupported version of ApiVersions is answered with error 35 and the range; any other unsupported version, a malformed
-  frame or a frame over the limit closes the connection it came on, and no other.
-- `acks=0` is stored like everything else; a batch that is refused closes the connection, since there is no answer to put
-  the error into.
+- A transactional producer is refused with INVALID_REQUEST and the reason; idempotent producers
+  are complete.
+- SASL is not there yet: SaslHandshake answers UNSUPPORTED_SASL_MECHANISM. Until it is, a node
+  listens beyond this machine only with `--insecure`.
+- Record formats older than 2 (Kafka before 0.11) are not stored. Kafka 4 does not take them
+  either.
+- An unsupported version of ApiVersions is answered with error 35 and the range; any other
+  unsupported version, a malformed frame or a frame over the limit closes the connection it came
+  on, and no other.
+- `acks=0` is stored like everything else; a batch that is refused closes the connection, since
+  there is no answer to put the error into.
 - Fetch sessions (KIP-227) belong to their connection.
 """
 
 SETTINGS = """# Settings
 
-Topic settings are given with `chordmq topics create --set`, `kafka-configs`, or any admin client. The node's settings go into the
-YAML file under `broker:`, or on the command line as `--set broker.num.partitions=3`. A name without effect is taken, so that
-scripts written for Kafka run, and shown as such here.
+Topic settings are given with `chordmq topics create --set`, `kafka-configs`, or any admin
+client. The node's settings go into the YAML file under `broker:`, or on the command line as
+`--set broker.num.partitions=3`. A name without effect is taken, so that scripts written for
+Kafka run, and shown as such here.
 
 ## Topics
 
@@ -82,7 +88,8 @@ def kafka_page() -> str:
 def settings_page() -> str:
     """Return the page on settings."""
     topics = [
-        f"| `{setting.name}` | {_default(setting)} | {_code(setting.node_name)} | {_help(setting)} |"
+        f"| `{setting.name}` | {_default(setting)} | {_code(setting.node_name)} "
+        f"| {_help(setting)} |"
         for setting in topic_settings().values()
     ]
     node = [
