@@ -23,6 +23,8 @@ class KafkaFront:
     broker: Broker
     listener: Listener
     usage: dict[int, Usage] = field(default_factory=dict)
+    bytes_in: int = 0
+    bytes_out: int = 0
 
 
 @dataclass(slots=True)
