@@ -167,3 +167,10 @@ def test_listening_beyond_the_machine_needs_a_word(part: str, host: str) -> None
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_listening_on_the_machine_itself_is_fine(host: str) -> None:
     assert load(environment={}, assignments=[f"kafka.host={host}"]).kafka.host == host
+
+
+def test_the_example_environment_holds_the_defaults() -> None:
+    lines = (Path(__file__).parent.parent / ".env.example").read_text().splitlines()
+    environment = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    assert environment.keys() <= {variable(name) for name in known()}
+    assert load(environment=environment) == Config(data_dir=Path("./data"))

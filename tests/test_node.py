@@ -98,6 +98,8 @@ async def test_http_shows_a_running_node(tmp_path: Path) -> None:
         assert 'chordmq_records_in_total{topic="orders"} 2.0\n' in text
         assert 'chordmq_partitions{topic="orders"} 3.0\n' in text
         assert 'chordmq_connections{listener="http"} 1.0\n' in text
+        assert "chordmq_disk_free_bytes" in text
+        assert "chordmq_writes_refused 0.0\n" in text
         assert "chordmq_loop_lag_seconds_count" in text
 
 

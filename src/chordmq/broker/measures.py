@@ -1,10 +1,12 @@
 """The numbers of the broker: topics, what came in, what is kept, what is flushed."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
 from chordmq.metrics import Metric, counter, gauge
+from chordmq.storage.disk_space import Space
 
 
 def broker_measures(broker: Broker) -> Iterator[Metric]:
@@ -31,8 +33,32 @@ def broker_measures(broker: Broker) -> Iterator[Metric]:
         "chordmq_log_unflushed_records", "Records that a power cut would take.", "gauge",
         rows(lambda partition: partition.log.end_offset - partition.log.flushed_offset),
     )  # fmt: skip
+    yield Metric(
+        "chordmq_log_corruptions", "Places on disk whose checksum is wrong.", "gauge",
+        rows(lambda partition: len(partition.log.corruptions)),
+    )  # fmt: skip
+    yield from node_measures(broker)
+    yield from group_measures(broker)
+
+
+def node_measures(broker: Broker) -> Iterator[Metric]:
+    """Yield the numbers that all topics share."""
+    disk, scrub = broker.upkeep.disk, broker.upkeep.scrub
     yield counter("chordmq_flushes", "Flushes of logs to disk.", broker.shared.flusher.flushes)
+    yield gauge("chordmq_tail_bytes", "Newest records kept in memory.", broker.tail.bytes_used)
+    yield counter("chordmq_scrub_bytes", "Bytes read again and checked.", scrub.bytes_checked)
+    yield gauge("chordmq_disk_free_bytes", "Room left on the disk.", disk.free_bytes)
+    yield gauge("chordmq_disk_bytes", "Size of the disk.", disk.total_bytes)
+    yield gauge("chordmq_disk_is_low", "1 when room is short.", disk.state is not Space.OK)
     yield gauge(
         "chordmq_writes_refused", "1 while the disk is too full to take writes.",
-        float(bool(broker.shared.full)),
+        bool(broker.shared.full),
     )  # fmt: skip
+
+
+def group_measures(broker: Broker) -> Iterator[Metric]:
+    """Yield how many groups are in which state."""
+    if broker.groups.loaded.is_set():
+        states = Counter(group.state.name.lower() for group in broker.groups.groups())
+        rows = [({"state": state}, count) for state, count in sorted(states.items())]
+        yield Metric("chordmq_groups", "Consumer groups.", "gauge", rows)

@@ -78,6 +78,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Work on the requests that the new bytes complete."""
+        self._front.bytes_in += nbytes
         try:
             frames = self._reader.received(nbytes)
         except DecodeError as error:
@@ -241,6 +242,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 header = place.header
                 head = response_head(header.correlation_id, header.api_key, header.api_version)
                 size = len(head) + sum(len(buffer) for buffer in place.buffers)
+                self._front.bytes_out += size
                 out.append(_SIZE.pack(size) + head)
                 out.extend(place.buffers)
         if out and not self._is_closed:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from chordmq.fronts.kafka.call import KafkaFront, Usage
 from chordmq.fronts.kafka.dispatch import APIS
-from chordmq.metrics import Metric
+from chordmq.metrics import Metric, counter
 
 
 def kafka_measures(front: KafkaFront) -> Iterator[Metric]:
@@ -13,6 +13,8 @@ def kafka_measures(front: KafkaFront) -> Iterator[Metric]:
     def rows(read: Callable[[Usage], float]) -> list[tuple[dict[str, str], float]]:
         return [({"api": APIS[key].name}, read(usage)) for key, usage in front.usage.items()]
 
+    yield counter("chordmq_kafka_bytes_in", "Bytes received.", front.bytes_in)
+    yield counter("chordmq_kafka_bytes_out", "Bytes sent.", front.bytes_out)
     yield Metric(
         "chordmq_kafka_requests", "Requests taken.", "counter", rows(lambda usage: usage.requests)
     )
