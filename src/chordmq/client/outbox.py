@@ -15,6 +15,8 @@ from chordmq.records.record import NewRecord, build_batch
 
 RECORD_OVERHEAD_BYTES = 24
 SEQUENCE_MASK = 0x7FFFFFFF
+SPLIT = -2
+"""What a batch is answered with when it was too large and goes on as two halves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,8 +34,8 @@ class Batch:
     """Records for one partition that are sent, and answered, together."""
 
     __slots__ = (
-        "created_s", "done", "encoded", "identity", "is_ripe", "is_uncertain", "lane", "records",
-        "size",
+        "created_s", "done", "encoded", "halves", "identity", "is_ripe", "is_uncertain", "lane",
+        "records", "size",
     )  # fmt: skip
 
     def __init__(self, lane: "Lane", created_s: float, done: asyncio.Future[int]) -> None:
@@ -48,6 +50,13 @@ class Batch:
         """Whether an attempt ended without an answer, so that it may be stored already."""
         self.identity = ANONYMOUS
         self.encoded: bytearray | None = None
+        self.halves: tuple[Batch, Batch] | None = None
+
+    def add(self, record: NewRecord, size: int) -> int:
+        """Take in a record and return its place."""
+        self.records.append(record)
+        self.size += size
+        return len(self.records) - 1
 
     def encode(self, identity: Identity, compression: Compression) -> bytearray:
         """Return the batch's bytes; an uncertain one keeps identity and sequence, as it must."""
@@ -96,6 +105,23 @@ class Lane:
         self.in_flight = None
         self.queue.appendleft(batch)
 
+    def split(self, batch: Batch) -> None:
+        """Put two halves in the place of the batch in flight, which the broker finds too large."""
+        assert self.in_flight is batch
+        self.in_flight = None
+        new_future = batch.done.get_loop().create_future
+        middle = len(batch.records) // 2
+        halves = []
+        for records in (batch.records[:middle], batch.records[middle:]):
+            half = Batch(self, batch.created_s, new_future())
+            half.is_ripe = True
+            for record in records:
+                half.add(record, size_of(record))
+            halves.append(half)
+        batch.halves = (halves[0], halves[1])
+        self.queue.extendleft(reversed(halves))
+        batch.done.set_result(SPLIT)
+
     def finish(self, batch: Batch, *, stored: bool) -> None:
         """Let the next batch go; a stored one uses up its sequence numbers."""
         assert self.in_flight is batch
@@ -124,9 +150,15 @@ class Delivery:
         return self._batch.done
 
     def __await__(self) -> Generator[Any, None, int]:
-        # Shielded: one waiter that is cancelled must not cancel the batch of all the others.
-        base = yield from asyncio.shield(self._batch.done).__await__()
-        return base + self._place if base >= 0 else -1
+        batch, place = self._batch, self._place
+        while True:
+            # Shielded: one waiter that is cancelled must not cancel the batch of all the others.
+            base = yield from asyncio.shield(batch.done).__await__()
+            if batch.halves is None:
+                return base + place if base >= 0 else -1
+            first, second = batch.halves
+            is_first = place < len(first.records)
+            batch, place = (first, place) if is_first else (second, place - len(first.records))
 
 
 def size_of(record: NewRecord) -> int:

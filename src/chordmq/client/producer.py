@@ -57,7 +57,8 @@ class ProducerSettings:
     """Exactly one copy in spite of retries; needs acks=all and is ignored without."""
     compression: Compression = Compression.NONE
     linger_s: float = 0.005
-    batch_bytes: int = 256 * 1024
+    batch_bytes: int = 512 * 1024
+    """A batch is sent when it is so large, or has lingered, and none is on its way before it."""
     buffer_bytes: int = 32 * 1024 * 1024
     """Records beyond this wait in `send` until others are delivered."""
     delivery_timeout_s: float = 120.0
@@ -109,9 +110,8 @@ class Producer:
                 await self.flush()
         finally:
             self._closed = True
-            for lane in self._lanes.values():
-                for batch in [*filter(None, [lane.in_flight]), *lane.queue]:
-                    _refuse(batch, Closed("the producer was closed before the record was stored"))
+            for batch in self._pending():
+                _refuse(batch, Closed("the producer was closed before the record was stored"))
             self.cluster.close()
             assert self._sender is not None
             self._sender.cancel()
@@ -148,33 +148,49 @@ class Producer:
         self, topic: str, record: NewRecord, partition: int | None = None
     ) -> Delivery:
         """Queue a record that brings its own time."""
-        size = size_of(record)
+        (delivery,) = await self.enqueue_all(topic, [record], partition)
+        return delivery
+
+    async def enqueue_all(
+        self, topic: str, records: Iterable[NewRecord], partition: int | None = None
+    ) -> list[Delivery]:
+        """Queue records in their order, at less cost for each than one by one."""
+        info = self.cluster.known(topic) or await self.cluster.topic(topic, create=True)
+        count = len(info.partitions)
+        if partition is not None and not 0 <= partition < count:
+            raise BrokerRefused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} partition {partition}")
+        deliveries = []
+        for record in records:
+            size = size_of(record)
+            await self._make_room(size)
+            index = self._choose(topic, record.key, count) if partition is None else partition
+            deliveries.append(self._append(topic, index, record, size))
+        return deliveries
+
+    async def flush(self) -> None:
+        """Wait until all records are answered; raise the first failure since the last flush."""
+        while pending := [batch.done for batch in self._pending()]:
+            self._hurry()
+            await asyncio.wait(pending)
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _pending(self) -> list[Batch]:
+        """Return the batches that are not answered yet."""
+        return [
+            batch
+            for lane in self._lanes.values()
+            for batch in [*filter(None, [lane.in_flight]), *lane.queue]
+        ]
+
+    async def _make_room(self, size: int) -> None:
         while self._buffered and self._buffered + size > self.settings.buffer_bytes:
             self._hurry()
             self._room.clear()
             await self._room.wait()
         if self._closed:
             raise Closed("the producer was closed")
-        info = self.cluster.known(topic) or await self.cluster.topic(topic, create=True)
-        if partition is None:
-            partition = self._choose(topic, record.key, len(info.partitions))
-        elif not 0 <= partition < len(info.partitions):
-            raise BrokerRefused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} partition {partition}")
-        return self._append(topic, partition, record, size)
-
-    async def flush(self) -> None:
-        """Wait until all records are answered; raise the first failure since the last flush."""
-        self._hurry()
-        pending = [
-            batch.done
-            for lane in self._lanes.values()
-            for batch in [*filter(None, [lane.in_flight]), *lane.queue]
-        ]
-        if pending:
-            await asyncio.wait(pending)
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
 
     def _choose(self, topic: str, key: bytes | None, partitions: int) -> int:
         if key is not None:
@@ -192,12 +208,11 @@ class Producer:
         if batch is None or batch.encoded is not None:
             self._sticky.move_on(topic, partition)
             batch = self._open_batch(lane)
-        batch.records.append(record)
-        batch.size += size
+        place = batch.add(record, size)
         self._buffered += size
         if batch.size >= self.settings.batch_bytes:
             self._ripen(batch)
-        return Delivery(batch, len(batch.records) - 1)
+        return Delivery(batch, place)
 
     def _open_batch(self, lane: Lane) -> Batch:
         loop = asyncio.get_running_loop()
@@ -304,6 +319,10 @@ class Producer:
 
     def _failed(self, batch: Batch, error: ClientError) -> None:
         code = error.code if isinstance(error, BrokerRefused) else None
+        if code == Code.MESSAGE_TOO_LARGE and len(batch.records) > 1:
+            batch.lane.split(batch)
+            self._wake.set()
+            return
         forgotten = code in _FORGOTTEN and not batch.is_uncertain
         if isinstance(error, ConnectionLost | RequestTimedOut) or code in _UNANSWERED:
             batch.is_uncertain = True
