@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 NAME_LENGTH_MAX = 249
 PARTITIONS_PER_TOPIC_MAX = 10_000
-PARTITIONS_OPENED_AT_ONCE = 16
+PARTITIONS_OPENED_AT_ONCE = 4
 USE_DEFAULT = -1
 INTERNAL_TOPICS = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
@@ -263,7 +263,7 @@ class Topics:
             try:
                 await asyncio.to_thread(remove_set_aside, self.directory, row.id)
                 await self._table.forget_removal(row.id)
-            except OSError as error:
+            except (OSError, StorageFailed) as error:  # the next start tries again
                 log.error("files of a deleted topic stay", topic=row.name, error=str(error))
             self._removals.task_done()
 

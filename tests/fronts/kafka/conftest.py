@@ -33,7 +33,7 @@ def settings() -> BrokerSettings:
 async def broker(tmp_path: Path, settings: BrokerSettings) -> AsyncIterator[Broker]:
     """Give a broker on an empty directory."""
     broker = Broker(tmp_path, settings, SystemClock(), Flusher())
-    background = asyncio.ensure_future(broker.topics.run())
+    background = asyncio.ensure_future(broker.run())
     yield broker
     background.cancel()
     await asyncio.wait([background])
