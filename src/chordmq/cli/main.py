@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from chordmq.cli import groups, messages, serve, topics
+from chordmq.cli import bench, doctor, groups, messages, serve, topics
 from chordmq.cli.options import Json, RootBootstrap
 from chordmq.cli.output import EXIT_INTERRUPTED, EXIT_REFUSED
 
@@ -26,6 +26,8 @@ app.command()(messages.produce)
 app.command()(messages.consume)
 app.add_typer(topics.app, name="topics")
 app.add_typer(groups.app, name="groups")
+app.add_typer(bench.app, name="bench")
+app.command()(doctor.doctor)
 
 
 def _print_version(wanted: bool) -> None:
