@@ -58,13 +58,21 @@ class Row:
             buffers = partition.read(self.offset, min(self.max_bytes, max_bytes))
         except ChordMQError as error:
             return PartitionRecords(self.index, code_of(error))
+        records = self.status()
+        records.buffers = buffers
+        return records
+
+    def status(self) -> PartitionRecords:
+        """Say how far the partition goes, without records."""
+        partition = self.partition
+        if partition is None:
+            return PartitionRecords(self.index, self.error_code)
         return PartitionRecords(
             self.index,
             0,
             partition.high_watermark,
             partition.stable_offset,
             partition.log.start_offset,
-            buffers,
         )
 
     def is_news(self, records: PartitionRecords) -> bool:
@@ -155,7 +163,8 @@ class FetchSession:
         """Group by topic what the client must be told; a full answer names every row."""
         if is_full:
             named = {id(row) for row, _ in found}
-            found = found + [(r, r.read(0)) for r in self._rows.values() if id(r) not in named]
+            rest = [row for row in self._rows.values() if id(row) not in named]
+            found = found + [(row, row.status()) for row in rest]
         topics: dict[tuple[str, bytes], TopicRecords] = {}
         for row, records in found:
             if is_full or row.is_news(records):
