@@ -5,7 +5,6 @@ What a command needs beyond its options is imported when it runs, so that help a
 
 import os
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -32,6 +31,8 @@ app.command()(doctor.doctor)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         print(f"chordmq {version('chordmq')}")
         raise typer.Exit
 

@@ -1,6 +1,5 @@
 """Runs a node until told to stop."""
 
-import asyncio
 import os
 import resource
 import signal
@@ -37,6 +36,7 @@ def up(assignments: Assignments = None, insecure: Insecure = False) -> None:
 
     Then, in another terminal:
 
+    \b
       chordmq topics create hello
       echo world | chordmq produce hello
       chordmq consume hello
@@ -106,6 +106,8 @@ def run(config: "Config", started: Callable[["Node"], None]) -> None:
 
 async def until_stopped(config: "Config", started: Callable[["Node"], None]) -> None:
     """Run a node until the first signal."""
+    import asyncio
+
     from chordmq.clock import SystemClock
     from chordmq.node import running
 
