@@ -1,7 +1,9 @@
 """Tests of the compiled Kafka codec over every message and version."""
 
+import contextlib
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
@@ -31,7 +33,7 @@ from chordmq.codecs.kafka.messages.produce import (
 from chordmq.codecs.kafka.schema import decode, encode
 from chordmq.codecs.kafka.wire import Wire
 from chordmq.errors import DecodeError
-from tests.codecs.kafka.arbitrary import every_version, label, message_classes, messages
+from tests.codecs.kafka.arbitrary import every_version, label, message_classes, messages, sample
 
 quick = settings(
     deadline=None,
@@ -99,6 +101,23 @@ def test_nine_bytes_cannot_make_the_decoder_allocate_gigabytes() -> None:
     """C12: a count is compared with the bytes that remain before anything is allocated."""
     with pytest.raises(DecodeError, match="topics"):
         decode(MetadataRequest, 12, bytes.fromhex("ffffffff0f00000000"))
+
+
+@pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)
+def test_hostile_lengths_allocate_next_to_nothing(cls: type[Any]) -> None:
+    """C12: huge lengths at any place of a message cost its sender's connection, not our memory."""
+    wires = {v: bytes(encode(sample(cls, v), v)) for v in (cls.versions[0], cls.versions[-1])}
+    for version, wire in wires.items():
+        decode(cls, version, wire)  # compiled before memory is counted
+    tracemalloc.start()
+    for version, wire in wires.items():
+        for place in range(len(wire)):
+            for hostile in (b"\xff\xff\xff\xff\x07", b"\x7f\xff\xff\xff"):
+                with contextlib.suppress(DecodeError):
+                    decode(cls, version, wire[:place] + hostile + wire[place + len(hostile) :])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000
 
 
 @pytest.mark.parametrize("version", [0, 8, 9, 13])

@@ -87,9 +87,7 @@ class _EncoderSource:
     def _differs(self, item: Field, value: str) -> str:
         if item.default is None:
             return f"{value} is not None"
-        if isinstance(item.default, list | bool | str):
-            return value if not item.default else f"{value} != {item.default!r}"
-        if item.struct is not None:
+        if item.struct is not None and item.default != []:
             parts = fields_at(item.struct, self._version)
             return " or ".join(self._differs(part, f"{value}.{part.name}") for part in parts)
         return f"{value} != {item.default!r}"
