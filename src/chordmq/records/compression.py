@@ -63,6 +63,7 @@ _GZIP_WINDOW = 31  # zlib's window of 15 bits, plus 16 for a gzip header
 
 _OUTPUT_BYTES_MIN = 64 * 1024
 _GROWTH = 8
+_OUTPUT_FULL = "failed to write whole buffer"  # what cramjam says, whatever the format
 
 DecompressInto = Callable[[Buffer, bytearray], int]
 
@@ -76,7 +77,7 @@ def _grown(decompress_into: DecompressInto, data: Buffer, size_max: int) -> memo
         try:
             return memoryview(out)[: decompress_into(data, out)]
         except cramjam.DecompressionError as error:
-            if size == size_max:
+            if size == size_max or _OUTPUT_FULL not in str(error):
                 raise CorruptBatch(f"decompression failed: {error}") from error
         size *= _GROWTH
 
