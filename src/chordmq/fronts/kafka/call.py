@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from chordmq.broker.broker import Broker
+from chordmq.broker.principal import ANONYMOUS, Principal
 from chordmq.fronts.kafka.fetch_session import FetchSession
 from chordmq.fronts.listener import Listener
 
@@ -32,6 +33,7 @@ class Client:
     """What one connection remembers between its requests."""
 
     host: str
+    principal: Principal = ANONYMOUS
     fetch_session: FetchSession | None = None
 
 
