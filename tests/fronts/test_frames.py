@@ -11,7 +11,7 @@ from chordmq.fronts.frames import FIRST_SIZE_MAX, FrameReader
 
 
 def feed(reader: FrameReader, data: bytes, chunk: int) -> list[bytes]:
-    """Receive the data as a socket would: never more at once than there is room, or than `chunk`."""
+    """Receive the data as a socket would: never more at once than there is room or `chunk`."""
     frames = []
     position = 0
     while position < len(data):

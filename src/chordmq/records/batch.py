@@ -117,7 +117,7 @@ def verify(data: memoryview, position: int, header: BatchHeader) -> None:
 
 
 def place(data: memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Write the offset and the leader epoch that the log gives the batch; both lie before the crc."""
+    """Write the offset and leader epoch that the log gives the batch; both lie before the crc."""
     _OFFSET_EPOCH.pack_into(data, position, base_offset)
     _EPOCH.pack_into(data, position + LENGTH_END, leader_epoch)
 
