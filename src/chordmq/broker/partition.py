@@ -133,7 +133,8 @@ class Partition:
         """Move the high watermark after the log's flushed offset has moved."""
         if self._flushes:
             self._advance(self.log.flushed_offset)
-            if self.log.flushed_offset < self.log.end_offset:
+            # A deleted topic's files are renamed next; a flush would find them gone.
+            if self.log.flushed_offset < self.log.end_offset and not self.is_closed:
                 self._flusher.request(self)
 
     def committed(self, next_offset: int) -> asyncio.Future[None] | None:
