@@ -192,6 +192,7 @@ def test_a_group_that_was_away_resumes_after_a_crash(own_node: RunningNode, name
         "group.id": name,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
+        "session.timeout.ms": 6000,
         **QUICK,
     }
     sender = Sender(topic, {"bootstrap.servers": own_node.bootstrap})

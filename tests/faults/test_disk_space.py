@@ -1,0 +1,43 @@
+"""A disk that is almost full: writes are refused with a reason, reads go on, and it recovers."""
+
+import urllib.request
+
+from kio.schema.errors import ErrorCode
+
+from tests.conftest import StartNode
+from tests.faults.test_crash import create_topic
+from tests.running_node import RunningNode
+from tests.wire import Wire, record_batch, stored
+
+MORE_THAN_ANY_DISK = str(1 << 60)
+
+
+def test_writes_are_refused_and_reads_go_on(own_node: RunningNode, name: str) -> None:
+    """C11: started with a threshold above what the disk has, the node counts it as full."""
+    topic = create_topic(own_node, name)
+    with Wire(own_node.address) as wire:
+        assert wire.produce(topic, record_batch([b"before"])).error_code is ErrorCode.none
+    own_node.stop()
+    own_node.settings["broker.disk.free.stop.bytes"] = MORE_THAN_ANY_DISK
+    own_node.start()
+    with Wire(own_node.address) as wire:
+        refused = wire.produce(topic, record_batch([b"too much"]))
+        assert refused.error_code is ErrorCode.kafka_storage_error
+        assert "disk" in (refused.error_message or "")
+        assert stored(wire.fetch(topic, 0).records) == [(0, b"before")]
+    own_node.stop()
+    del own_node.settings["broker.disk.free.stop.bytes"]
+    own_node.start()
+    with Wire(own_node.address) as wire:
+        assert wire.produce(topic, record_batch([b"after"])).base_offset == 1
+
+
+def test_a_disk_that_runs_low_is_warned_of(start_node: StartNode) -> None:
+    """C11, C15: in the log and in the metrics, while writes are still taken."""
+    node = start_node({"broker.disk.free.warn.bytes": MORE_THAN_ANY_DISK})
+    topic = create_topic(node, "still-written")
+    with Wire(node.address) as wire:
+        assert wire.produce(topic, record_batch([b"v"])).error_code is ErrorCode.none
+    with urllib.request.urlopen(f"{node.http}/metrics", timeout=10) as answer:
+        assert "disk" in answer.read().decode()
+    assert "disk" in node.log.read_text()
