@@ -39,7 +39,8 @@ async def opened(root: Path, settings: BrokerSettings | None = None) -> AsyncIte
     """Open the topics below a directory, and close them as a node does."""
     clock = SystemClock()
     database = Database(root / "meta.db")
-    shared = Shared(Flusher(), clock)
+    failures: list[BaseException] = []
+    shared = Shared(Flusher(failures.append), clock)
     tail = TailBudget(1 << 20, clock)
     catalogue = SegmentCatalogue(database)
 
@@ -59,6 +60,7 @@ async def opened(root: Path, settings: BrokerSettings | None = None) -> AsyncIte
         shared.flusher.close()
         topics.close()
         database.close()
+        assert failures == []
 
 
 def append(partition: Partition, value: bytes) -> None:
@@ -181,6 +183,19 @@ async def test_a_deleted_topic_is_gone_at_once_and_its_files_soon(tmp_path: Path
             append(old.partitions[0], b"late")
         await topics.removed()
         assert directories(topics) == ["t-0", "t-1"]
+
+
+async def test_a_topic_is_deleted_while_it_is_being_flushed(tmp_path: Path) -> None:
+    """D5: no flush meets files that the deletion has put away."""
+    async with opened(tmp_path) as topics:
+        for _ in range(10):
+            topic = await topics.create("t", 2)
+            for partition in topic.partitions:
+                append(partition, b"first")
+            await asyncio.sleep(0)  # the flusher takes what was written so far
+            for partition in topic.partitions:
+                append(partition, b"second")
+            await topics.delete("t")
 
 
 async def test_a_topic_with_the_longest_name_can_be_deleted(tmp_path: Path) -> None:
