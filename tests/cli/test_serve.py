@@ -181,5 +181,5 @@ def test_up_needs_no_configuration_and_says_what_to_do_next(tmp_path: Path) -> N
         assert process.wait(30) == 0
     assert f"127.0.0.1:{kafka}" in shown
     assert f"http://127.0.0.1:{http}/metrics" in shown
-    assert "chordmq produce hello" in shown
+    assert f"chordmq -b 127.0.0.1:{kafka} produce hello" in shown
     assert (tmp_path / "data" / "meta.db").exists()

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from chordmq.cli.options import DEFAULT_BOOTSTRAP
 
 if TYPE_CHECKING:
     from chordmq.config import Config
@@ -146,21 +149,32 @@ def announce(node: "Node") -> None:
     structlog.get_logger(__name__).info("ready", **about, start_ms=round(process_age_s() * 1000))
 
 
+def shown_command(kafka: str) -> str:
+    """Return how to call this program from here, so that it finds the node."""
+    name = "chordmq"
+    if shutil.which(name) is None:
+        beside = Path(sys.executable).parent / name
+        here = Path.cwd()
+        name = str(beside.relative_to(here) if beside.is_relative_to(here) else beside)
+    return name if kafka == DEFAULT_BOOTSTRAP else f"{name} -b {kafka}"
+
+
 def welcome(node: "Node") -> None:
     """Tell people where the node listens and what to try first."""
     from rich.console import Console
     from rich.panel import Panel
 
     about = node.info()
+    command = shown_command(about["kafka"])
     lines = [
         f"Kafka clients   [bold]{about['kafka']}[/]",
         f"Health, metrics [bold]http://{about['http']}/metrics[/]",
         f"Data            {about['data_dir']}",
         "",
         "Try, in another terminal:",
-        "  chordmq topics create hello",
-        "  echo world | chordmq produce hello",
-        "  chordmq consume hello",
+        f"  {command} topics create hello",
+        f"  echo world | {command} produce hello",
+        f"  {command} consume hello",
         f"  kcat -b {about['kafka']} -L",
         "",
         "Ctrl-C stops the node.",
