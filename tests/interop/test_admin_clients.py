@@ -22,9 +22,11 @@ from confluent_kafka.admin._config import (
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kafka import KafkaAdminClient
+from kio.schema.errors import ErrorCode
 
 from tests.interop.conftest import CreateTopic
 from tests.running_node import RunningNode
+from tests.wire import Wire
 
 DEADLINE_S = 20
 DEFAULT, OWN = ConfigSource.DEFAULT_CONFIG.value, ConfigSource.DYNAMIC_TOPIC_CONFIG.value
@@ -204,6 +206,18 @@ def test_librdkafka_deletes_records(
     assert refused(beyond) == KafkaError.OFFSET_OUT_OF_RANGE
     deleted = result(admin.delete_records([TopicPartition(topic, 0, -1)]))
     assert deleted.low_watermark == 10
+
+
+def test_a_fetch_that_waits_is_told_when_its_topic_is_deleted(
+    admin: AdminClient, create_topic: CreateTopic, wire: Wire
+) -> None:
+    """C12: the answer comes at the deletion, not at the end of the wait."""
+    topic = create_topic()
+    waiting = wire.send_fetch(topic, 0, max_wait=60_000)
+    result(admin.delete_topics([topic]))
+    # Either makes the client look for the topic again.
+    answers = (ErrorCode.not_leader_or_follower, ErrorCode.unknown_topic_or_partition)
+    assert wire.receive_fetch(waiting).error_code in answers
 
 
 def test_kafka_python_manages_a_topic(python_admin: Any, name: str) -> None:
