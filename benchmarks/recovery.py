@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks import load, sockets
 from benchmarks.peers import Peer
-from benchmarks.session import OURS, PEERS, CountMismatch, Sample, wait_for_end
+from benchmarks.session import OURS, PEERS, CountMismatch, Sample
 from benchmarks.usage import usage_of
 
 TOPIC = "recovered"
@@ -66,7 +66,7 @@ def _crash_and_return(
     started = time.monotonic()
     peer = start(directory)
     try:
-        end = wait_for_end(peer.bootstrap, TOPIC, TIMEOUT_S)
+        end = sockets.wait_for_end(peer.bootstrap, TOPIC, timeout_s=TIMEOUT_S)
         if end < count:
             raise CountMismatch(f"{count} records acknowledged before the crash, {end} after")
     except BaseException:

@@ -1,13 +1,12 @@
 """One broker under test: its topics, its settings of equal durability, and what a load cost it."""
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import load, sockets, wire
+from benchmarks import load, sockets
 from benchmarks.peers import Peer
 from benchmarks.sockets import Rate
 from benchmarks.usage import usage_of
@@ -120,18 +119,6 @@ def rate_samples(name: str, rate: Rate, meter: Meter, command: str) -> list[Samp
         Sample(name, rate.per_s, "msg/s", *cost, goal=kind, mb_s=mb_s),
         Sample(f"{name}.cpu_per_gb", per_gb, "CPU s/GB", *cost, goal="cpu" if bulk else ""),
     ]
-
-
-def wait_for_end(bootstrap: str, topic: str, timeout_s: float) -> int:
-    """Return a topic's end offset as soon as its partition has a leader."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            return sockets.end_offset(bootstrap, topic)
-        except (OSError, wire.WireError):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
 
 
 def _drop(path: Path) -> None:

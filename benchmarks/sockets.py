@@ -13,6 +13,7 @@ from benchmarks import wire
 FETCH_BYTES: Final = 1 << 20
 SOURCES: Final = ("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
 SPARE_FILES: Final = 500
+LEADER_TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def count_records(bootstrap: str, topic: str, partitions: int) -> int:
     """Count what a consumer can read of a topic."""
     total = 0
     for partition in range(partitions):
-        end = end_offset(bootstrap, topic, partition)
+        end = wait_for_end(bootstrap, topic, partition)
         total += read_partition(bootstrap, topic, partition, end).count
     return total
 
@@ -124,6 +125,20 @@ def end_offset(bootstrap: str, topic: str, partition: int = 0) -> int:
     with wire.connect(bootstrap) as sock:
         answer = wire.ask(sock, wire.end_offset_request(topic, partition))
     return wire.end_offset(answer, topic)
+
+
+def wait_for_end(
+    bootstrap: str, topic: str, partition: int = 0, timeout_s: float = LEADER_TIMEOUT_S
+) -> int:
+    """Return the end of a partition as soon as it has a leader that answers."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return end_offset(bootstrap, topic, partition)
+        except (OSError, wire.WireError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def open_connections(bootstrap: str, count: int) -> list[socket.socket]:
