@@ -1,6 +1,7 @@
 """One connection to a broker: versions agreed, requests pipelined, answers matched by number."""
 
 import asyncio
+import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -256,6 +257,13 @@ def _refuse(future: asyncio.Future[Any], reason: ClientError) -> None:
         future.exception()
 
 
+def _reason(error: OSError) -> str:
+    """Return the system's words; event loops put their own in their place."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno).lower()
+    return (error.strerror or str(error)).lower()
+
+
 async def connect(address: Address, settings: ConnectionSettings) -> Connection:
     """Open a connection and agree on versions, or raise CannotConnect."""
     loop = asyncio.get_running_loop()
@@ -269,8 +277,7 @@ async def connect(address: Address, settings: ConnectionSettings) -> Connection:
             f"cannot connect to {address}: no answer in {settings.connect_timeout_s:g} s"
         ) from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CannotConnect(f"cannot connect to {address}: {reason}") from error
+        raise CannotConnect(f"cannot connect to {address}: {_reason(error)}") from error
     try:
         await connection.negotiate()
     except (ConnectionLost, RequestTimedOut, ProtocolMismatch) as error:
