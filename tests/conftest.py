@@ -11,12 +11,16 @@ from tests.running_node import RunningNode
 StartNode = Callable[..., RunningNode]
 
 LOG_TAIL_LINES = 60
+SHARED = pytest.StashKey[RunningNode]()
 
 
 @pytest.fixture(scope="session")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+def node(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningNode]:
     """Give a node that all tests of this worker share; use names of your own on it."""
     running = RunningNode(tmp_path_factory.mktemp("node"))
+    pytestconfig.stash[SHARED] = running
     try:
         running.start()
         yield running
@@ -65,10 +69,13 @@ def pytest_runtest_makereport(
 
 
 def _logs(item: pytest.Item) -> list[Path]:
+    """Return the logs of the nodes that a test used, by itself or through another fixture."""
     used = getattr(item, "funcargs", {})
-    nodes = [value for value in used.values() if isinstance(value, RunningNode)]
-    own = used.get("tmp_path")
-    logs = {node.log for node in nodes} | (set(own.glob("node-*/node.log")) if own else set())
+    logs = {value.log for value in used.values() if isinstance(value, RunningNode)}
+    if "bootstrap" in used and SHARED in item.config.stash:
+        logs.add(item.config.stash[SHARED].log)
+    if "tmp_path" in used:
+        logs.update(used["tmp_path"].glob("node-*/node.log"))
     return sorted(log for log in logs if log.exists())
 
 

@@ -137,9 +137,10 @@ def test_a_consumer_seeks_to_any_offset(bootstrap: str, create_topic: CreateTopi
         consumer.seek(TopicPartition(topic, 0, OFFSET_BEGINNING))
         assert read(consumer, 1)[0].offset() == 0
         consumer.seek(TopicPartition(topic, 0, OFFSET_END))
-        assert consumer.poll(0.3) is None
-        produce(bootstrap, [{"topic": topic, "value": "new"}])
-        assert read(consumer, 1)[0].offset() == 100
+        # The client asks where the end is at a time of its own; what came before is not shown.
+        while (message := consumer.poll(0.2)) is None:
+            produce(bootstrap, [{"topic": topic, "value": "new"}])
+        assert message.value() == b"new"
 
 
 def test_an_offset_out_of_range_is_reset_or_reported(
