@@ -1,4 +1,4 @@
-"""DescribeCluster, FindCoordinator, DescribeLogDirs, DescribeProducers and the SASL refusals."""
+"""DescribeCluster, FindCoordinator, DescribeLogDirs and DescribeProducers."""
 
 import pytest
 
@@ -13,13 +13,10 @@ from chordmq.codecs.kafka.messages.describe_producers import (
     TopicRequest,
 )
 from chordmq.codecs.kafka.messages.find_coordinator import FindCoordinatorRequest
-from chordmq.codecs.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
-from chordmq.codecs.kafka.messages.sasl_handshake import SaslHandshakeRequest
 from chordmq.records.record import NewRecord, build_batch
 from tests.fronts.kafka.conftest import ADVERTISED, NODE_ID, Ask
 
 UNKNOWN_TOPIC, UNSUPPORTED_VERSION, INVALID_REQUEST = 3, 35, 42
-UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE = 33, 34
 MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 GROUP, TRANSACTION = 0, 1
 
@@ -120,18 +117,3 @@ async def test_producers_of_a_partition_are_shown(ask: Ask, broker: Broker) -> N
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (5, 3, 1)
     assert producer.current_txn_start_offset == -1
     assert unknown.error_code == UNKNOWN_TOPIC
-
-
-@pytest.mark.parametrize("version", SaslHandshakeRequest.versions)
-async def test_no_sasl_mechanism_is_offered(ask: Ask, version: int) -> None:
-    """C1: SaslHandshake offers only what is checked, which is nothing yet."""
-    answer = await ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
-    assert (answer.error_code, answer.mechanisms) == (UNSUPPORTED_SASL_MECHANISM, [])
-
-
-@pytest.mark.parametrize("version", SaslAuthenticateRequest.versions)
-async def test_credentials_are_never_waved_through(ask: Ask, version: int) -> None:
-    """C1: SaslAuthenticate without a handshake is refused."""
-    answer = await ask(SaslAuthenticateRequest(auth_bytes=b"\0user\0password"), version)
-    assert answer.error_code == ILLEGAL_SASL_STATE
-    assert answer.error_message
