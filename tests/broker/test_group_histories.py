@@ -10,7 +10,14 @@ from dataclasses import dataclass
 
 import hypothesis.strategies as st
 from hypothesis import settings
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from chordmq.broker.group_states import State
 from chordmq.broker.groups import Group
@@ -25,7 +32,13 @@ from chordmq.broker.membership import (
     Synced,
 )
 from chordmq.broker.settings import BrokerSettings
-from chordmq.errors import ChordMQError, MemberIdRequired, StorageFailed
+from chordmq.errors import (
+    ChordMQError,
+    IllegalGeneration,
+    MemberIdRequired,
+    RebalanceInProgress,
+    StorageFailed,
+)
 
 SESSION_MS = 1_000
 REBALANCE_MS = 3_000
@@ -46,6 +59,7 @@ class Client:
     joined: Joined | None = None
     join_ticket: int | None = None
     sync_ticket: int | None = None
+    synced_generation: int = -1
 
     @property
     def identity(self) -> Identity:
@@ -76,6 +90,8 @@ class GroupHistory(RuleBasedStateMachine):
         self.plans: dict[tuple[int, str], bytes] = {}
         """What the log says each member was given, by generation."""
         self.generation_seen = 0
+        self.everyone: list[Client] = []
+        self.log_is_behind = False
         self.group = self.new_group()
 
     def new_group(self) -> Group:
@@ -91,6 +107,7 @@ class GroupHistory(RuleBasedStateMachine):
         self, instance: str | None, takes_id_first: bool, protocols: Protocols
     ) -> Client:
         client = Client(instance, takes_id_first, protocols)
+        self.everyone.append(client)
         self.join(client)
         return client
 
@@ -168,6 +185,7 @@ class GroupHistory(RuleBasedStateMachine):
             return
         snapshot, answers = self.unlogged.pop(0)
         self.log.append(snapshot)
+        self.log_is_behind = False
         for member in snapshot.members:
             self.plans[snapshot.generation, member.member_id] = member.assignment
         self.group.replay(snapshot, self.now_ms)
@@ -179,6 +197,8 @@ class GroupHistory(RuleBasedStateMachine):
         if not self.unlogged:
             return
         snapshot, answers = self.unlogged.pop(0)
+        # A static member that was told of the failure joins again; until then it is ahead.
+        self.log_is_behind = True
         self.group.lose(snapshot, StorageFailed("full"), self.now_ms)
         self.deliver([(ticket, StorageFailed("full")) for ticket, _ in answers])
         self.collect()
@@ -190,10 +210,45 @@ class GroupHistory(RuleBasedStateMachine):
         self.unlogged.clear()
         self.group = self.new_group()
         self.generation_seen = 0
+        self.log_is_behind = False
         if self.log:
             self.group.replay(self.log[-1], self.now_ms)
             self.generation_seen = self.log[-1].generation
             assert saved(self.group) == saved_of(self.log[-1])
+
+    @precondition(lambda self: self.everyone)
+    @rule()
+    def behave(self) -> None:
+        """From here everybody does what a good client does: the group must become stable."""
+        by_instance = {c.instance_id or id(c): c for c in self.everyone}
+        for _ in range(40):
+            for client in by_instance.values():
+                self.act(client)
+            while self.unlogged:
+                self.write()
+            self.wait(SESSION_MS // 4)
+        while self.unlogged:
+            self.write()
+        assert self.group.state is State.STABLE
+        in_group = [c for c in by_instance.values() if c.member_id in self.group.roster.members]
+        assert len(in_group) == len(self.group.roster)
+        assert {client.synced_generation for client in in_group} == {self.group.generation}
+
+    def act(self, client: Client) -> None:
+        if client in self.waiting.values():
+            return
+        try:
+            self.group.heartbeat(client.identity, self.now_ms)
+        except (RebalanceInProgress, IllegalGeneration):
+            self.join(client)
+        except ChordMQError:
+            if client.joined is not None:
+                client.joined, client.member_id = None, ""
+            self.join(client)
+        else:
+            assert client.joined is not None
+            if client.synced_generation != client.joined.generation:
+                self.sync(client)
 
     def collect(self) -> None:
         outbox = self.group.take_outbox()
@@ -213,6 +268,7 @@ class GroupHistory(RuleBasedStateMachine):
             elif isinstance(answer, Synced) and ticket == client.sync_ticket:
                 assert client.joined is not None
                 self.check_synced(client.joined, client.member_id, answer)
+                client.synced_generation = client.joined.generation
 
     def check_joined(self, joined: Joined) -> None:
         assert joined.generation <= self.group.generation
@@ -246,7 +302,7 @@ class GroupHistory(RuleBasedStateMachine):
 
     @invariant()
     def a_stable_group_is_what_its_log_says(self) -> None:
-        if self.group.state is State.STABLE and not self.unlogged:
+        if self.group.state is State.STABLE and not self.unlogged and not self.log_is_behind:
             assert self.group.committed is not None
             restarted = self.new_group()
             restarted.replay(self.log[-1], self.now_ms)
