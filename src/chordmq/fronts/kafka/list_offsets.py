@@ -87,7 +87,8 @@ def offset_for_leader_epoch(
             try:
                 partition = call.broker.partition(topic.topic, wanted.partition)
                 partition.check_epoch(wanted.current_leader_epoch)
-                row.leader_epoch, row.end_offset = partition.log.epoch_end(wanted.leader_epoch)
+                if wanted.leader_epoch <= partition.leader_epoch:
+                    row.leader_epoch, row.end_offset = partition.log.epoch_end(wanted.leader_epoch)
             except ChordMQError as error:
                 row.error_code = code_of(error)
             rows.append(row)
