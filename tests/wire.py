@@ -6,6 +6,7 @@ import select
 import socket
 import struct
 import time
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from types import NoneType
@@ -21,7 +22,7 @@ from chordmq.records.batch import HEADER_SIZE
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 JOIN_GROUP, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 11, 18, 19, 22
-CREATE_PARTITIONS, DESCRIBE_CONFIGS = 37, 32
+OFFSET_FOR_LEADER_EPOCH, DESCRIBE_CONFIGS, CREATE_PARTITIONS = 23, 32, 37
 
 NO_PRODUCER = -1
 # An hour ago: a time of its own for every record, yet young enough for every retention.
@@ -88,6 +89,14 @@ class Wire:
     def receive_fetch(self, correlation_id: int) -> Any:
         """Return the answer for partition 0 to what `send_fetch` asked."""
         return self.receive(FETCH, 12, correlation_id).responses[0].partitions[0]
+
+    def topic_id(self, topic: str) -> uuid.UUID:
+        """Ask for the id of a topic."""
+        asked = [{"name": topic}]
+        described = self.call(METADATA, 12, topics=asked, allow_auto_topic_creation=False)
+        found = described.topics[0].topic_id
+        assert isinstance(found, uuid.UUID)
+        return found
 
     def has_answer(self, *, within_s: float) -> bool:
         """Return whether a byte arrives within the time, leaving it unread."""
@@ -244,12 +253,13 @@ def record_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
     timestamp_ms: int = FIRST_TIME_MS,
+    attributes: int = 0,
 ) -> bytes:
     """Build one uncompressed batch whose records all have the same key and time."""
     records = [_record(index, keys, value) for index, value in enumerate(values)]
     checked = struct.pack(
         ">hiqqqhii",
-        0,
+        attributes,
         len(records) - 1,
         timestamp_ms,
         timestamp_ms,
