@@ -38,6 +38,7 @@ class Step:
         if self.output.exists() and stamp.exists() and stamp.read_text() == digest:
             return False
         CACHE.mkdir(parents=True, exist_ok=True)
+        print(f"{self.name}: fetching and building", flush=True)
         self.build()
         stamp.write_text(digest)
         return True
@@ -54,7 +55,8 @@ def main() -> int:
         except subprocess.CalledProcessError as error:
             print(f"{step.name}: {error}\n{error.stdout or ''}", file=sys.stderr)
             return 1
-        print(f"{step.name}: {'ready' if built else 'up to date'}")
+        if built:
+            print(f"{step.name}: ready")
     return 0
 
 

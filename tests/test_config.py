@@ -174,3 +174,9 @@ def test_the_example_environment_holds_the_defaults() -> None:
     environment = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     assert environment.keys() <= {variable(name) for name in known()}
     assert load(environment=environment) == Config(data_dir=Path("./data"))
+
+
+def test_every_setting_of_the_node_is_documented() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "running.md").read_text()
+    own = [name for name in known() if not name.startswith("broker.")]
+    assert [name for name in own if f"`{name}`" not in page] == []

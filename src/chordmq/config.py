@@ -29,6 +29,15 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX = "CHORDMQ_"
 ENVIRONMENT_ALIASES = {"HTTP_PORT": "http.port"}
 LEVELS_PREFIX = "logs.levels."
+HTTP_SETTINGS = (
+    "host",
+    "port",
+    "connections_max",
+    "connections_per_address_max",
+    "idle_timeout_s",
+    "partial_frame_timeout_s",
+)
+"""Those of a listener that mean something to HTTP: its requests are small, and no answer names it."""
 PORT_MAX = 65535
 PLACEHOLDER = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 
@@ -155,7 +164,8 @@ def variable(name: str) -> str:
 def known() -> list[str]:
     """Return the name of every setting, except the levels of single modules."""
     names = [*_plain(Config)]
-    names += (f"{part}.{name}" for part in ("kafka", "http") for name in _plain(ListenerSettings))
+    names += (f"kafka.{name}" for name in _plain(ListenerSettings))
+    names += (f"http.{name}" for name in HTTP_SETTINGS)
     names += (f"logs.{name}" for name in _plain(LogsSettings))
     names += (f"broker.{name}" for name in (*broker_settings(), *topic_names()))
     return names
