@@ -241,6 +241,7 @@ class Consumer:
         )
         self._committed = committed
         self._positions = await self._fetcher.resolve()
+        self._commit_at_s = self.cluster.clock.monotonic_s() + (self.settings.auto_commit_s or 0.0)
 
     async def _commit_if_possible(self) -> None:
         try:
