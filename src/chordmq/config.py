@@ -37,7 +37,7 @@ HTTP_SETTINGS = (
     "idle_timeout_s",
     "partial_frame_timeout_s",
 )
-"""Those of a listener that mean something to HTTP: its requests are small, and no answer names it."""
+"""What a listener can be told that means something to HTTP; its requests are small."""
 PORT_MAX = 65535
 PLACEHOLDER = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 
