@@ -13,6 +13,7 @@ from chordmq.errors import InvalidSetting
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+NAME_LENGTH_MAX = 100
 
 Value = bool | int | float | str | tuple[str, ...]
 
@@ -251,6 +252,8 @@ def parse_all(table: Mapping[str, Setting], texts: Mapping[str, str]) -> dict[st
 
 def unknown(name: str, known: Iterable[str]) -> InvalidSetting:
     """Return the error for a name that nothing has, with the one probably meant."""
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    nearest = []
+    if len(name) <= NAME_LENGTH_MAX:  # comparing takes time that grows with the length
+        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     return InvalidSetting(f"Unknown configuration name: {name}{hint}")

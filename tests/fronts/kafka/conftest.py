@@ -1,7 +1,7 @@
 """A real broker behind the Kafka handlers, asked through the codec as a client would."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from chordmq.fronts.listener import Listener, ListenerSettings
 NODE_ID = 7
 ADVERTISED = ("broker.test", 19092)
 
-Ask = Callable[..., Awaitable[Any]]
+Ask = Callable[..., Coroutine[Any, Any, Any]]
 
 
 @pytest.fixture
@@ -43,6 +43,11 @@ async def broker(tmp_path: Path, settings: BrokerSettings) -> AsyncIterator[Brok
 @pytest.fixture
 def ask(broker: Broker) -> Ask:
     """Give a function that sends one request through codec, table and handler, and back."""
+    return asking(broker)
+
+
+def asking(broker: Broker) -> Ask:
+    """Return a function that asks this broker, in the newest version unless told otherwise."""
     host, port = ADVERTISED
     listener = Listener(
         ListenerSettings(advertised_host=host, advertised_port=port), SystemClock(), "kafka"

@@ -29,7 +29,7 @@ from chordmq.codecs.kafka.messages.find_coordinator import (
 )
 from chordmq.errors import ChordMQError, InvalidRequest, UnsupportedVersion
 from chordmq.fronts.kafka.call import Call
-from chordmq.fronts.kafka.errors import code_of
+from chordmq.fronts.kafka.errors import code_of, reason_of
 from chordmq.fronts.kafka.metadata import CLUSTER_OPERATIONS, NOT_ASKED
 
 GROUP, TRANSACTION, SHARE = range(3)
@@ -93,7 +93,7 @@ def _coordinator(call: Call, key_type: int, key: str) -> Coordinator:
         node_id=NO_NODE,
         port=NO_NODE,
         error_code=code_of(error),
-        error_message=str(error),
+        error_message=reason_of(error),
     )
 
 
@@ -149,7 +149,7 @@ def _producers(call: Call, topic: str, index: int) -> PartitionResponse:
         partition = call.broker.partition(topic, index)
     except ChordMQError as error:
         return PartitionResponse(
-            partition_index=index, error_code=code_of(error), error_message=str(error)
+            partition_index=index, error_code=code_of(error), error_message=reason_of(error)
         )
     return PartitionResponse(
         partition_index=index,

@@ -43,7 +43,7 @@ from chordmq.codecs.kafka.messages.list_config_resources import (
 )
 from chordmq.errors import ChordMQError, InvalidRequest, InvalidSetting, UnsupportedVersion
 from chordmq.fronts.kafka.call import Call
-from chordmq.fronts.kafka.errors import CODES, code_of
+from chordmq.fronts.kafka.errors import CODES, code_of, reason_of
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SOURCES = {Source.TOPIC: 1, Source.NODE_DYNAMIC: 2, Source.NODE: 4, Source.DEFAULT: 5}
@@ -58,6 +58,7 @@ KINDS = {
 }
 OPERATIONS = dict(enumerate(Operation))
 EVERY_NODE = ""
+MODULE_NAME_LENGTH_MAX = 200
 LEVELS = {
     "debug": "DEBUG",
     "info": "INFO",
@@ -80,7 +81,7 @@ def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeCon
         try:
             row.configs = _described(call, request, asked)
         except ChordMQError as error:
-            row.error_code, row.error_message = code_of(error), str(error)
+            row.error_code, row.error_message = code_of(error), reason_of(error)
         rows.append(row)
     return DescribeConfigsResponse(results=rows)
 
@@ -115,7 +116,7 @@ async def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfig
             texts = {config.name: _text(config.name, config.value) for config in asked.configs}
             await alter(call, asked.resource_name, texts, request.validate_only)
         except ChordMQError as error:
-            row.error_code, row.error_message = code_of(error), str(error)
+            row.error_code, row.error_message = code_of(error), reason_of(error)
         rows.append(row)
     return AlterConfigsResponse(responses=rows)
 
@@ -136,7 +137,7 @@ async def incremental_alter_configs(
             alter = _resource(asked.resource_type).alter
             await alter(call, asked.resource_name, _changes(asked), request.validate_only)
         except ChordMQError as error:
-            row.error_code, row.error_message = code_of(error), str(error)
+            row.error_code, row.error_message = code_of(error), reason_of(error)
         rows.append(row)
     return IncrementalAlterConfigsResponse(responses=rows)
 
@@ -304,6 +305,8 @@ async def _alter_loggers(
                     f"{change.name}: no level {change.value}; "
                     f"there are {', '.join(LEVELS_BY_KAFKA_NAME)}"
                 )
+        if len(change.name) > MODULE_NAME_LENGTH_MAX:
+            raise InvalidSetting("No module has a name that long.")
         logs.check_level(change.name, level)
         levels[change.name] = level
     if not validate_only:

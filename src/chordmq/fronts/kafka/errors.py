@@ -7,6 +7,7 @@ UNKNOWN_SERVER_ERROR = -1
 NONE = 0
 UNSUPPORTED_VERSION = 35
 ILLEGAL_SASL_STATE = 34
+REASON_LENGTH_MAX = 500
 
 CODES: dict[type[ChordMQError], int] = {
     errors.OffsetOutOfRange: 1,
@@ -63,3 +64,8 @@ CODES: dict[type[ChordMQError], int] = {
 def code_of(error: ChordMQError) -> int:
     """Return the protocol's code for the error."""
     return CODES.get(type(error), UNKNOWN_SERVER_ERROR)
+
+
+def reason_of(error: ChordMQError) -> str:
+    """Return what the client is told; old versions have no room for a text of its own length."""
+    return str(error)[:REASON_LENGTH_MAX]

@@ -40,7 +40,7 @@ from chordmq.errors import (
 )
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.configs import SOURCES
-from chordmq.fronts.kafka.errors import code_of
+from chordmq.fronts.kafka.errors import code_of, reason_of
 
 NO_ID = bytes(16)
 NO_OFFSET = -1
@@ -58,7 +58,7 @@ async def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopic
         except ChordMQError as error:
             rows.append(
                 CreatableTopicResult(
-                    name=topic.name, error_code=code_of(error), error_message=str(error)
+                    name=topic.name, error_code=code_of(error), error_message=reason_of(error)
                 )
             )
     return CreateTopicsResponse(topics=rows)
@@ -138,7 +138,7 @@ async def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopic
                     name=topic.name,
                     topic_id=topic.topic_id,
                     error_code=code_of(error),
-                    error_message=str(error),
+                    error_message=reason_of(error),
                 )
             )
     return DeleteTopicsResponse(responses=rows)
@@ -168,7 +168,7 @@ async def create_partitions(
                 raise InvalidRequest("Duplicate topic name.")
             await _grow(call, topic, request.validate_only)
         except ChordMQError as error:
-            row.error_code, row.error_message = code_of(error), str(error)
+            row.error_code, row.error_message = code_of(error), reason_of(error)
         rows.append(row)
     return CreatePartitionsResponse(results=rows)
 
