@@ -3,6 +3,7 @@
 import ctypes
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -32,6 +33,8 @@ class RunningNode:
         self.address = ("127.0.0.1", free_port())
         self.http_address = ("127.0.0.1", free_port())
         self.settings = SETTINGS | dict(settings or {})
+        self.file_size_max: int | None = None
+        """Bytes beyond which the kernel lets no file of the node grow; None for no limit."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -57,7 +60,7 @@ class RunningNode:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(), cwd=self.directory, stdout=log, stderr=log,
-                env=_environment(), start_new_session=True, preexec_fn=_die_with_parent,
+                env=_environment(), start_new_session=True, preexec_fn=self._prepare,
             )  # fmt: skip
         if wait:
             self.wait_until_ready()
@@ -131,6 +134,14 @@ class RunningNode:
             command += ["--set", f"{name}={value}"]
         return command
 
+    def _prepare(self) -> None:
+        """Set what the kernel is to do to the process; runs in it, before the node's program."""
+        pr_set_pdeathsig = 1
+        # Ends the node when the test process ends, even by kill -9.
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+        if self.file_size_max is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self.file_size_max, self.file_size_max))
+
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         if self._process.poll() is None:
@@ -164,9 +175,3 @@ def _environment() -> dict[str, str]:
     """Return the environment of a user: neither our settings nor Python's development mode."""
     ours = ("CHORDMQ_", "PYTHONDEVMODE")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-
-
-def _die_with_parent() -> None:
-    """Let the kernel end the node when the test process ends, even by kill -9."""
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

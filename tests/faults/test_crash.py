@@ -1,5 +1,6 @@
 """A node that is killed while clients work: what was acknowledged is there, in order, once."""
 
+import random
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,7 +69,7 @@ def create_topic(node: RunningNode, name: str, partitions: int = 1, **settings: 
 
 
 def read_log(node: RunningNode, topic: str) -> list[bytes | None]:
-    """Return every value of partition 0; offsets must have no holes."""
+    """Return every value of partition 0, all uncompressed; offsets must have no holes."""
     values: list[bytes | None] = []
     with Wire(node.address) as wire:
         while True:
@@ -116,6 +117,78 @@ def test_without_retries_every_acknowledged_record_stays_at_its_offset(
     values = read_log(own_node, topic)
     assert {offset: values[offset] for offset in sender.acknowledged} == sender.acknowledged
     assert len(set(values)) == len(values)
+
+
+def test_logs_of_many_segments_survive_with_every_partition(
+    own_node: RunningNode, name: str
+) -> None:
+    """D5, C5: three crashes while compressed batches of 20 KiB roll small segments."""
+    topic = create_topic(own_node, name, partitions=4, **{"segment.bytes": "1048576"})
+    sent: dict[int, list[bytes]] = {partition: [] for partition in range(4)}
+    acknowledged: dict[tuple[int | None, int | None], bytes | None] = {}
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        assert error is None, error
+        acknowledged[message.partition(), message.offset()] = message.value()
+
+    producer = Producer(
+        {
+            "bootstrap.servers": own_node.bootstrap,
+            "enable.idempotence": True,
+            "compression.type": "lz4",
+            **QUICK,
+        }
+    )
+    noise = random.Random(1)
+    for crash in range(KILLS + 1):
+        for _ in range(100):
+            for partition, values in sent.items():
+                values.append(noise.randbytes(20_000))
+                producer.produce(topic, values[-1], partition=partition, on_delivery=on_delivery)
+                producer.poll(0)
+        if crash < KILLS:
+            own_node.restart()
+    assert producer.flush(DEADLINE_S) == 0
+    assert len(list(own_node.data.rglob(f"*{topic}*/*.log"))) > 8
+    consumer = Consumer({"bootstrap.servers": own_node.bootstrap, "group.id": "none"})
+    for partition, values in sent.items():
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        assert _read(consumer, len(values)) == values
+        assert values == [acknowledged[partition, offset] for offset in range(len(values))]
+    consumer.close()
+
+
+def test_what_a_consumer_has_seen_is_never_taken_back(own_node: RunningNode, name: str) -> None:
+    """D5: records that were read before a crash are there after it, at the same offsets."""
+    topic = create_topic(own_node, name)
+    sender = Sender(topic, {"bootstrap.servers": own_node.bootstrap, "enable.idempotence": True})
+    seen: dict[int, bytes | None] = {}
+    for crash in range(1, KILLS + 1):
+        sender.send_until(crash * 500)
+        with Wire(own_node.address) as wire:
+            answer = wire.fetch(topic, len(seen), max_bytes=50_000_000)
+            seen.update(stored(answer.records))
+        own_node.restart()
+    sender.finish()
+    values = read_log(own_node, topic)
+    assert {offset: values[offset] for offset in seen} == seen
+
+
+def test_a_node_killed_while_it_recovers_recovers_the_next_time(
+    own_node: RunningNode, name: str
+) -> None:
+    """D5: recovery itself may be cut off at any point."""
+    topic = create_topic(own_node, name, flush="os")
+    sender = Sender(topic, {"bootstrap.servers": own_node.bootstrap, "enable.idempotence": True})
+    sender.send_until(3000)
+    for delay_s in (0.2, 0.4, 0.6, 0.8):
+        own_node.kill9()
+        own_node.start(wait=False)
+        time.sleep(delay_s)  # not to wait for something, but to stop it at different points
+    own_node.restart()
+    sender.send_until(4000)
+    sender.finish()
+    assert read_log(own_node, topic) == [b"%08d" % number for number in range(sender.sent)]
 
 
 def test_a_batch_retried_after_a_crash_is_answered_with_its_first_offset(

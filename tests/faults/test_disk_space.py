@@ -41,3 +41,27 @@ def test_a_disk_that_runs_low_is_warned_of(start_node: StartNode) -> None:
     with urllib.request.urlopen(f"{node.http}/metrics", timeout=10) as answer:
         assert "disk" in answer.read().decode()
     assert "disk" in node.log.read_text()
+
+
+def test_a_write_that_the_system_refuses_leaves_no_half_batch(
+    own_node: RunningNode, name: str
+) -> None:
+    """C11, D5: the kernel stops a segment at 1 MB in the middle of a batch, as a full disk does."""
+    topic = create_topic(own_node, name)
+    own_node.stop()
+    own_node.file_size_max = 1_000_000
+    own_node.start()
+    taken = 0
+    with Wire(own_node.address) as wire:
+        batch = record_batch([b"x" * 30_000])
+        while (answer := wire.produce(topic, batch)).error_code is ErrorCode.none:
+            taken += 1
+        assert answer.error_code is ErrorCode.kafka_storage_error
+        assert 30 <= taken <= 34
+        for offset in range(taken):
+            assert stored(wire.fetch(topic, offset, max_bytes=1).records)[0][0] == offset
+        assert wire.produce(topic, record_batch([b"small"])).error_code is ErrorCode.none
+    own_node.file_size_max = None
+    own_node.restart()
+    with Wire(own_node.address) as wire:
+        assert wire.produce(topic, batch).base_offset == taken + 1
