@@ -111,7 +111,8 @@ class Node:
         self.broker = await asyncio.to_thread(
             Broker, config.data_dir, config.broker, self.clock, Flusher()
         )
-        stack.push_async_callback(asyncio.to_thread, self.broker.close)
+        # On the event loop, which owns the logs; nobody is left to be kept waiting.
+        stack.callback(self.broker.close)
         self.metrics.add(lambda: broker_measures(self.broker))
         self._stands_in_the_way = "the groups are being loaded"
         self._run(self.broker.run(), stack)
