@@ -1,7 +1,10 @@
 """Topic and node settings: Kafka's names, ranges, defaults and sources."""
 
+from dataclasses import fields
+
 import pytest
 
+from chordmq.broker.partition import log_settings
 from chordmq.broker.setting import Candidate, Source, text_of
 from chordmq.broker.settings import (
     BrokerSettings,
@@ -114,6 +117,20 @@ def test_one_message_per_flush_asks_for_the_disk_whatever_flush_says() -> None:
     assert not TopicSettings(flush="os").flushes_to_disk
     assert not TopicSettings(flush="os", flush_messages=2).flushes_to_disk
     assert TopicSettings(flush="os", flush_messages=1).flushes_to_disk
+
+
+def test_every_setting_of_a_log_comes_from_the_topic() -> None:
+    """C7: no setting is accepted and then dropped on its way to the log."""
+    overrides = {
+        "segment.bytes": "2000001", "segment.ms": "2", "index.interval.bytes": "3",
+        "retention.ms": "4", "retention.bytes": "5", "memory.retention.ms": "6",
+        "cleanup.policy": "compact", "delete.retention.ms": "7", "min.compaction.lag.ms": "8",
+        "max.compaction.lag.ms": "9", "min.cleanable.dirty.ratio": "0.1",
+    }  # fmt: skip
+    plain, changed = TopicSettings(), TopicSettings().with_texts(overrides)
+    before, after = log_settings(plain), log_settings(changed)
+    same = [f.name for f in fields(before) if getattr(before, f.name) == getattr(after, f.name)]
+    assert same == []
 
 
 def test_the_nodes_configuration_gives_the_defaults_of_its_topics() -> None:

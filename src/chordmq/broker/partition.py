@@ -253,5 +253,6 @@ def log_settings(settings: TopicSettings) -> LogSettings:
         cleanup=frozenset(settings.cleanup_policy),
         delete_retention_ms=settings.delete_retention_ms,
         min_compaction_lag_ms=settings.min_compaction_lag_ms,
+        max_compaction_lag_ms=settings.max_compaction_lag_ms,
         min_cleanable_dirty_ratio=settings.min_cleanable_dirty_ratio,
     )
