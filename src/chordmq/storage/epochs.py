@@ -60,9 +60,9 @@ class Epochs:
             self._starts.pop()
             self._epochs.pop()
 
-    def raise_start(self, start_offset: int) -> None:
-        """Forget the epochs that ended at or before `start_offset`."""
-        while len(self._starts) > 1 and self._starts[1] <= start_offset:
+    def forget_before(self, offset: int) -> None:
+        """Forget the epochs that ended at or before `offset`."""
+        while len(self._starts) > 1 and self._starts[1] <= offset:
             del self._starts[0], self._epochs[0]
 
     def dump(self) -> bytes:

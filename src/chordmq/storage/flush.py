@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -39,6 +40,8 @@ class Flush:
     sealed: list[Segment]
     new_names: bool
     new_directory: bool
+    registered: "Future[None] | None"
+    """Ends when the catalogue knows a new log; a log that it does not know was never flushed."""
     epochs: bytes | None
     checkpoint: CheckpointWork | None
     doomed: list[Path]
@@ -71,6 +74,8 @@ class Flush:
     def _sync(self) -> None:
         for fd in self.fds:
             os.fdatasync(fd)
+        if self.registered is not None:
+            wait([self.registered])
         if self.epochs is not None:
             epochs.save(self.directory, self.epochs)
         if self.new_names:

@@ -49,6 +49,7 @@ class Log:
         self._flush: Flush | None = None
         self._doomed: list[Path] = []
         self._failed = ""
+        self._registered: Future[None] | None = None
         self._open()
 
     def _open(self) -> None:
@@ -56,6 +57,7 @@ class Log:
         if self._new_directory:
             self.directory.mkdir(parents=True)
             self._catalogue.forget(self.name)
+            self._registered = self._catalogue.save(self.name, _NO_CHECKPOINT)
         entry = None if self._new_directory else self._catalogue.load(self.name)
         found = self.recovered = Recovery(
             self.directory, entry, self.settings.index_interval_bytes, self._clock.now_ms()
@@ -196,6 +198,7 @@ class Log:
             sealed=self._unflushed[:],
             new_names=self._new_names,
             new_directory=self._new_directory,
+            registered=self._registered,
             epochs=None if self._epochs_saved else self._epochs.dump(),
             checkpoint=self._checkpoint_work(segments) if self._checkpoint_due else None,
             doomed=self._doomed,
@@ -224,6 +227,7 @@ class Log:
         assert flush is self._flush
         self._flush = None
         self.flushed_offset = flush.end_offset
+        self._registered = None
         work = flush.checkpoint
         if work is None:
             return
@@ -328,7 +332,7 @@ class Log:
         self._unflushed = [segment for segment in self._unflushed if segment not in removed]
         self._remove(removed)
         self.start_offset = max(self.start_offset, self._segments[0].base_offset)
-        self._epochs.raise_start(self.start_offset)
+        self._epochs.forget_before(self._segments[0].base_offset)
         self.size = sum(segment.size for segment in self._segments)
         self._catalogue.drop(self.name, [segment.base_offset for segment in removed])
 

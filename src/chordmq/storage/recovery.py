@@ -91,6 +91,8 @@ class Recovery:
             self._found.epochs = Epochs.load(self._directory)
         except BrokenEpochs:
             return False
+        # Of what is read anew the batches themselves say the epoch.
+        self._found.epochs.cut(self._entry.checkpoint.flushed_offset if self._entry else 0)
         return True
 
     def _rebuild_epochs(self) -> None:
