@@ -121,6 +121,14 @@ class NotLeader(ChordMQError):
     """Another node leads this partition."""
 
 
+class ElectionNotNeeded(ChordMQError):
+    """The partition is led by the replica that should lead it."""
+
+
+class NoReassignment(ChordMQError):
+    """No move of the partition's replicas is under way."""
+
+
 class FencedLeaderEpoch(ChordMQError):
     """The client's leader epoch is older than the partition's."""
 

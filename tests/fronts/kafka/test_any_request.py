@@ -13,6 +13,9 @@ from chordmq.broker.flusher import Flusher
 from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock
 from chordmq.codecs.kafka.messages.alter_configs import AlterConfigsRequest
+from chordmq.codecs.kafka.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
 from chordmq.codecs.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -32,6 +35,7 @@ from chordmq.codecs.kafka.messages.describe_configs import (
 from chordmq.codecs.kafka.messages.describe_log_dirs import DescribeLogDirsRequest
 from chordmq.codecs.kafka.messages.describe_producers import DescribeProducersRequest
 from chordmq.codecs.kafka.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from chordmq.codecs.kafka.messages.elect_leaders import ElectLeadersRequest
 from chordmq.codecs.kafka.messages.find_coordinator import FindCoordinatorRequest
 from chordmq.codecs.kafka.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -39,12 +43,16 @@ from chordmq.codecs.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from chordmq.codecs.kafka.messages.list_config_resources import ListConfigResourcesRequest
+from chordmq.codecs.kafka.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
 from chordmq.codecs.kafka.messages.metadata import MetadataRequest
 from tests.codecs.kafka.arbitrary import messages
 from tests.fronts.kafka.conftest import Ask, asking
 
 REQUESTS: list[type[Any]] = [
     AlterConfigsRequest,
+    AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
@@ -54,9 +62,11 @@ REQUESTS: list[type[Any]] = [
     DescribeLogDirsRequest,
     DescribeProducersRequest,
     DescribeTopicPartitionsRequest,
+    ElectLeadersRequest,
     FindCoordinatorRequest,
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
+    ListPartitionReassignmentsRequest,
     MetadataRequest,
 ]
 

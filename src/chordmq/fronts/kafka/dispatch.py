@@ -25,6 +25,7 @@ from chordmq.fronts.kafka import (
     metadata,
     offsets,
     produce,
+    replicas,
     sasl,
     topics,
 )
@@ -137,7 +138,10 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
     36: sasl.sasl_authenticate,
     37: topics.create_partitions,
     42: groups.delete_groups,
+    43: replicas.elect_leaders,
     44: configs.incremental_alter_configs,
+    45: replicas.alter_partition_reassignments,
+    46: replicas.list_partition_reassignments,
     47: offsets.offset_delete,
     60: cluster.describe_cluster,
     61: cluster.describe_producers,

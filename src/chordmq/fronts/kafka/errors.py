@@ -54,6 +54,8 @@ CODES: dict[type[ChordMQError], int] = {
     errors.MemberIdRequired: 79,
     errors.GroupFull: 81,
     errors.FencedInstance: 82,
+    errors.ElectionNotNeeded: 84,
+    errors.NoReassignment: 85,
     errors.GroupSubscribed: 86,
     errors.InvalidRecord: 87,
     errors.UnknownTopicId: 100,
