@@ -23,6 +23,7 @@ PRODUCER = {
     "queue.buffering.max.messages": QUEUE_MESSAGES,
     "queue.buffering.max.kbytes": 262_144,
     "compression.type": "none",
+    "delivery.report.only.error": True,
 }
 
 

@@ -49,12 +49,34 @@ def rows(ours: Iterable[Sample], peers: Iterable[Sample]) -> list[Row]:
 
 
 def write(found: list[Row], note: dict[str, Any], folder: Path) -> Path:
-    """Write latest.json, and beside it the note on how it was measured."""
+    """Write latest.json, beside it the note on how it was measured, and a table for results.md."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "latest.json"
     path.write_text(json.dumps(found, indent=1) + "\n")
     (folder / "latest.meta.json").write_text(json.dumps(note, indent=1) + "\n")
+    (folder / "latest.md").write_text(markdown(found, note))
     return path
+
+
+def markdown(found: list[Row], note: dict[str, Any]) -> str:
+    """Return the rows as a table to keep, under a line that says what was measured and where."""
+    machine = f"{note['cores']} cores of {note['processor']}, Linux {note['kernel']}"
+    versions = f"Python {note['python']}, librdkafka {note['librdkafka']}, {note['java']}"
+    lines = [
+        f"Commit {note['commit'][:12]}, {note['taken']}, profile {note['profile']}, load average "
+        f"before {note['load_average_before']:.1f}; {machine}; {versions}.",
+        "",
+        f"| case | ChordMQ | {PEER_NAME} | unit | ratio | target | met |",
+        "|---|---:|---:|---|---:|---|---|",
+    ]
+    for row in found:
+        ours = _spread(row["ours"], row["ours_rounds"])
+        peer = _spread(row["peer"], row["peer_rounds"])
+        ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
+        met = {True: "yes", False: "**no**", None: ""}[row["met"]]
+        cells = (row["name"], ours, peer, row["unit"], ratio, row["target"], met)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def show(found: list[Row], console: Console) -> None:
