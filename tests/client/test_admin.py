@@ -1,3 +1,5 @@
+"""Topics and groups administered on a real node, and refusals with Kafka's codes."""
+
 import pytest
 
 from chordmq.client.admin import Admin

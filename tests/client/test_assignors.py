@@ -1,3 +1,5 @@
+"""Every partition goes to exactly one member, by Kafka's rules."""
+
 from collections import Counter
 
 import pytest

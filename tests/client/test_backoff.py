@@ -1,3 +1,5 @@
+"""Waits between attempts grow, vary and end at a limit."""
+
 import random
 
 from chordmq.client.backoff import FIRST_S, JITTER, MOST_S, Backoff

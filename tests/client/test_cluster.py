@@ -1,3 +1,5 @@
+"""Metadata and connections: found, kept, lost and found again."""
+
 import pytest
 
 from chordmq.client.cluster import Cluster, parse_bootstrap

@@ -1,3 +1,5 @@
+"""Error codes have Kafka's names."""
+
 from chordmq.client.codes import RETRIABLE, Code, name_of
 
 

@@ -1,3 +1,5 @@
+"""One connection: versions, pipelining, time-outs, and peers that misbehave."""
+
 import asyncio
 import struct
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""Records read from chosen places and in groups, on a real node."""
+
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator

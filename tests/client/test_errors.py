@@ -1,3 +1,5 @@
+"""Failures carry what Kafka calls them."""
+
 import pytest
 
 from chordmq.client.errors import BrokerRefused, CannotConnect, ClientError, check

@@ -1,3 +1,5 @@
+"""Batches of a fetch become records, without what readers must not see."""
+
 import pytest
 
 from chordmq.client.fetcher import decode_batches

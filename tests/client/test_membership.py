@@ -1,3 +1,5 @@
+"""What members of a group tell each other has the bytes of Kafka's protocol."""
+
 from chordmq.client.membership import (
     read_assignment,
     read_subscription,

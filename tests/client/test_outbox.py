@@ -1,3 +1,5 @@
+"""Batches keep their order and their sequence numbers, whatever becomes of them."""
+
 import asyncio
 
 import pytest

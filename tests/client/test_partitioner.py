@@ -1,3 +1,5 @@
+"""Keys go where Java's producer sends them."""
+
 import random
 
 import pytest

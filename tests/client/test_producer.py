@@ -1,3 +1,5 @@
+"""Records delivered once and in order, on a real node and on one that fails on demand."""
+
 import asyncio
 from typing import Any
 

@@ -12,6 +12,7 @@ import typer
 from chordmq.cli import bench, doctor, groups, messages, serve, topics
 from chordmq.cli.options import Json, RootBootstrap
 from chordmq.cli.output import EXIT_INTERRUPTED, EXIT_REFUSED
+from chordmq.version import VERSION
 
 app = typer.Typer(
     name="chordmq",
@@ -31,9 +32,7 @@ app.command()(doctor.doctor)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        print(f"chordmq {version('chordmq')}")
+        print(f"chordmq {VERSION}")
         raise typer.Exit
 
 

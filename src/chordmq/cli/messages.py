@@ -98,7 +98,11 @@ def produce(
         rate=rate,
     )
     settings = {"compression": compression, "acks": acks}
-    done = run(_produce(address(bootstrap), chosen, settings), as_json=as_json)
+    try:
+        done = run(_produce(address(bootstrap), chosen, settings), as_json=as_json)
+    finally:
+        if file is not None:
+            source.close()
     if as_json:
         show_json(done)
     else:

@@ -117,10 +117,15 @@ def from_json(line: bytes) -> Parsed:
             return base64.b64decode(value, validate=True)
         return (value if isinstance(value, str) else json.dumps(value)).encode()
 
-    headers = tuple(
-        (str(header["name"]), data(f"headers.{header['name']}", header.get("value")))
-        for header in row.get("headers", [])
-    )
+    try:
+        headers = tuple(
+            (str(header["name"]), data(f"headers.{header['name']}", header.get("value")))
+            for header in row.get("headers", [])
+        )
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError(
+            f'headers must be a list like [{{"name": ..., "value": ...}}]: {readable(line[:80])}'
+        ) from None
     return Parsed(data("key", row.get("key")), data("value", row.get("value")), headers)
 
 

@@ -22,10 +22,10 @@ from chordmq.codecs.kafka.header import API_VERSIONS, is_flexible, request_head
 from chordmq.codecs.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from chordmq.codecs.kafka.schema import decode, encode
 from chordmq.errors import DecodeError
+from chordmq.version import VERSION
 
 FRAME_SIZE_MAX = 256 * 1024 * 1024
 SOFTWARE_NAME = "chordmq-python"
-SOFTWARE_VERSION = "0.1.0"
 
 # Newer versions of Produce, Fetch, OffsetCommit and OffsetFetch name topics by id alone, and the
 # client speaks of them by name; older ones of the rest keep the same facts in other fields (brokers
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
 
     def _ask_versions(self, version: int) -> asyncio.Future[ApiVersionsResponse]:
         request = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+            client_software_name=SOFTWARE_NAME, client_software_version=VERSION
         )
 
         def read(body: memoryview) -> ApiVersionsResponse:

@@ -1,0 +1,46 @@
+"""Runs the command line inside the test's process, as fast as a function call."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from typer.testing import CliRunner
+
+from chordmq.cli.main import app
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command printed and how it ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """The command `chordmq` with a broker to talk to."""
+
+    bootstrap: str
+
+    def __call__(self, *arguments: str, stdin: str | bytes | None = None) -> Outcome:
+        """Run a command, whatever comes of it."""
+        result = CliRunner().invoke(app, ["--bootstrap", self.bootstrap, *arguments], input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Outcome(result.exit_code, result.stdout, result.stderr)
+
+    def ok(self, *arguments: str, stdin: str | bytes | None = None) -> Outcome:
+        """Run a command that must succeed."""
+        outcome = self(*arguments, stdin=stdin)
+        assert outcome.status == 0, outcome.err
+        return outcome

@@ -1,0 +1,129 @@
+"""The command as a whole: help, completion, exit statuses, and errors in one line."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+from tests.running_node import RunningNode, free_port
+
+COMMAND = [sys.executable, "-m", "chordmq"]
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+def test_help_names_every_command_and_shows_how_to_begin() -> None:
+    """X4: help teaches."""
+    shown = run("--help").stdout
+    for command in ("up", "serve", "topics", "produce", "consume", "groups", "bench", "doctor"):
+        assert f"\n  {command} " in shown
+    assert "echo world | chordmq produce hello" in shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["topics"], ["topics", "list"], ["topics", "describe"], ["topics", "create"],
+        ["topics", "alter"], ["topics", "delete"], ["produce"], ["consume"], ["groups"],
+        ["groups", "list"], ["groups", "describe"], ["groups", "lag"], ["groups", "reset"],
+        ["groups", "delete"], ["bench"], ["bench", "produce"], ["bench", "consume"],
+        ["bench", "latency"], ["doctor"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_the_help_of_every_command_has_an_example_to_copy(command: list[str]) -> None:
+    """X4: help teaches, and every command prints JSON."""
+    outcome = CommandLine("127.0.0.1:1").ok(*command, "--help")
+    assert "chordmq " in outcome.out.split("Usage:", 1)[1].split("\n", 1)[1]
+    assert "--json" in outcome.out or "Commands:" in outcome.out
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """X4: the command line answers at once; what a command needs is loaded when it runs."""
+    check = (
+        "import sys, chordmq.cli.main; "
+        "print([m for m in ('asyncio', 'rich', 'uvloop', 'chordmq.client.cluster', 'yaml') "
+        "if m in sys.modules])"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout.strip() == "[]"
+
+
+def test_the_shell_can_complete_commands() -> None:
+    """X4: shell completion."""
+    assert "_CHORDMQ_COMPLETE" in run("--show-completion", "bash", SHELL="/bin/bash").stdout
+    completed = run(_CHORDMQ_COMPLETE="complete_bash", COMP_WORDS="chordmq to", COMP_CWORD="1")
+    assert completed.stdout.split() == ["topics"]
+
+
+def test_the_version_is_printed() -> None:
+    assert CommandLine("127.0.0.1:1").ok("--version").out.startswith("chordmq 0.")
+
+
+def test_nobody_to_connect_to_is_status_3_and_one_line_that_helps() -> None:
+    """X4: exit codes, and errors that say what to do."""
+    ended = run("topics", "list", CHORDMQ_BOOTSTRAP=f"127.0.0.1:{free_port()}")
+    assert ended.returncode == 3
+    assert len(ended.stderr.splitlines()) == 1
+    assert "connection refused" in ended.stderr
+    assert "chordmq up" in ended.stderr
+
+
+def test_an_option_beats_the_environment(node: RunningNode) -> None:
+    nowhere = f"127.0.0.1:{free_port()}"
+    for arguments in (
+        ("--bootstrap", node.bootstrap, "topics", "list"),
+        ("topics", "list", "--bootstrap", node.bootstrap),
+    ):
+        assert run(*arguments, CHORDMQ_BOOTSTRAP=nowhere).returncode == 0
+
+
+def test_wrong_usage_is_status_2() -> None:
+    cli = CommandLine("127.0.0.1:1")
+    assert cli("no-such-command").status == 2
+    assert cli("topics", "create").status == 2
+    assert cli("topics", "alter", "t").status == 2
+    assert CommandLine("not:an:address")("topics", "list").status == 2
+
+
+def test_a_reader_that_goes_away_ends_the_command_without_noise(
+    cli: CommandLine, name: str, node: RunningNode
+) -> None:
+    cli.ok("produce", name, stdin="".join(f"{number:0100}\n" for number in range(5_000)))
+    consume = f"{sys.executable} -m chordmq -b {node.bootstrap} consume {name}"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f"{consume} | head -1"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.stdout == "0" * 100 + "\n"
+    assert ended.stderr == ""
+
+
+def test_what_nobody_thought_of_ends_in_one_line() -> None:
+    script = (
+        "import chordmq.cli.main as m\n"
+        "def fault(*a, **k): raise RuntimeError('boom')\n"
+        "m.app = fault\n"
+        "m.main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines() == ["chordmq: RuntimeError: boom (set CHORDMQ_DEBUG=1)"]
