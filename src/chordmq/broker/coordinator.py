@@ -27,12 +27,15 @@ from chordmq.errors import (
     GroupSubscribed,
     IllegalGeneration,
     InvalidGroupId,
+    InvalidRequest,
     UnknownMember,
 )
 
 log = structlog.get_logger(__name__)
 
 EXPIRY_INTERVAL_S = 600
+NAME_BYTES_MAX = 2**15 - 1
+"""Names and texts longer than this do not fit the log's format."""
 _MINUTE_MS = 60_000
 
 
@@ -57,7 +60,7 @@ class GroupCoordinator:
         self._host = host
         self._log = GroupLog(host)
         self._groups: dict[str, Group] = {}
-        self._offsets = Offsets(host.settings.offset_metadata_max_bytes)
+        self._offsets = Offsets(min(host.settings.offset_metadata_max_bytes, NAME_BYTES_MAX))
         self._waiting: dict[int, asyncio.Future[Joined | Synced]] = {}
         self._tickets = itertools.count()
         self._deadlines = Deadlines()
@@ -81,6 +84,7 @@ class GroupCoordinator:
     async def join(self, group_id: str, join: Join) -> Joined:
         """Take a member into the group's next generation and wait until that has formed."""
         self._check(group_id)
+        _check_names(join)
         group = self._groups.get(group_id)
         if group is None:
             if join.member_id:
@@ -153,7 +157,7 @@ class GroupCoordinator:
 
         Old consumers without a group commit under the empty id.
         """
-        self._check_loaded()
+        self._check(group_id or "none")
         group = self._groups.get(group_id)
         if group is not None:
             group.check_commit(identity, self._now_ms())
@@ -278,8 +282,8 @@ class GroupCoordinator:
 
     def _check(self, group_id: str) -> None:
         self._check_loaded()
-        if not group_id:
-            raise InvalidGroupId("the group id is empty")
+        if not 0 < len(group_id.encode()) <= NAME_BYTES_MAX:
+            raise InvalidGroupId("the group id is empty or too long")
 
     def _member_group(self, group_id: str) -> Group:
         self._check(group_id)
@@ -396,6 +400,12 @@ class GroupCoordinator:
         delay_s = max(next_ms - self._now_ms(), 0) / 1000
         self._timer = asyncio.get_running_loop().call_later(delay_s, self.tick)
         self._timer_ms = next_ms
+
+
+def _check_names(join: Join) -> None:
+    names = (join.instance_id or "", join.client_id, join.protocol_type, *dict(join.protocols))
+    if any(len(name.encode()) > NAME_BYTES_MAX // 2 for name in names):  # ids are made of two
+        raise InvalidRequest("a name in the join is too long")
 
 
 def _idle_since(group: Group, topics: set[str]) -> Callable[[str, CommittedOffset], int | None]:
