@@ -70,10 +70,13 @@ def _draw(run: Callable[[str, str], None], directory: Path, out: Path) -> None:
     node = start_chordmq(directory)
     try:
         load.create_topic(node.bootstrap, "flame", 1, {"flush": "os"})
-        spy = [str(Path(sys.executable).parent / "py-spy"), "record", "--nonblocking", "--format"]
+        spy = ["py-spy", "record", "--nonblocking", "--format"]
         spy += ["raw" if out.suffix == ".txt" else "flamegraph", "--duration", str(SECONDS - 2)]
-        spy += ["--rate", str(SAMPLES_PER_S), "--output", str(out), "--pid", str(node.pid)]
-        sampler = subprocess.Popen(spy, stdout=subprocess.DEVNULL)
+        spy += ["--rate", str(SAMPLES_PER_S), "--output", out.name, "--pid", str(node.pid)]
+        # The picture's heading is this command line, so it must not name folders of this machine.
+        sampler = subprocess.Popen(
+            spy, executable=Path(sys.executable).parent / "py-spy", cwd=out.parent
+        )
         time.sleep(SETTLE_S)
         run(node.bootstrap, "flame")
         sampler.wait()
