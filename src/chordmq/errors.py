@@ -85,10 +85,6 @@ class InvalidAcks(ChordMQError):
     """A producer asked for an acknowledgement other than 0, 1 or all."""
 
 
-class NotEnoughReplicas(ChordMQError):
-    """Fewer replicas are in sync than the topic's `min.insync.replicas` asks for."""
-
-
 class OutOfOrderSequence(ChordMQError):
     """An idempotent producer skipped a sequence number: an earlier batch is missing."""
 

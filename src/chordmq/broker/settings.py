@@ -228,9 +228,11 @@ class TopicSettings:
     min_insync_replicas: int = declare(
         Kind.INT,
         1,
-        "Replicas that must have a record before acks=all is answered.",
+        "Replicas that must have a record before acks=all is answered, or all if there are fewer; "
+        "on one node there is one.",
         low=1,
         node_name="min.insync.replicas",
+        has_effect=False,
     )
     unclean_leader_election_enable: bool = declare(
         Kind.BOOLEAN,

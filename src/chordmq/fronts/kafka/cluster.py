@@ -46,7 +46,6 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
         return DescribeClusterResponse(
             error_code=MISMATCHED_ENDPOINT_TYPE if is_known else UNSUPPORTED_ENDPOINT_TYPE,
             error_message="This listener serves brokers, not controllers.",
-            endpoint_type=request.endpoint_type,
         )
     host, port = call.advertised
     node_id = call.broker.node_id

@@ -19,7 +19,6 @@ CODES: dict[type[ChordMQError], int] = {
     errors.CoordinatorLoading: 14,
     errors.CoordinatorNotAvailable: 15,
     errors.InvalidTopicName: 17,
-    errors.NotEnoughReplicas: 19,
     errors.InvalidAcks: 21,
     errors.IllegalGeneration: 22,
     errors.InconsistentProtocol: 23,

@@ -23,7 +23,6 @@ from chordmq.errors import (
     InvalidRecord,
     InvalidRequest,
     InvalidTransactionTimeout,
-    NotEnoughReplicas,
     UnknownTopic,
     UnsupportedCompression,
 )
@@ -77,8 +76,6 @@ def _append(
     if request.transactional_id is not None:
         raise InvalidRequest(NO_TRANSACTIONS)
     partition = _partition(call, row)
-    if request.acks == ACKS_ALL and partition.settings.min_insync_replicas > 1:
-        raise NotEnoughReplicas("the cluster has one node; min.insync.replicas asks for more")
     if not row.records:
         raise InvalidRecord("no batch for the partition")
     if call.version < ZSTD_SINCE and _is_zstd(row.records):
