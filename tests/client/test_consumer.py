@@ -21,12 +21,14 @@ QUICK = FetchSettings(max_wait_s=0.1)
 
 
 def member(group: str, auto_commit_s: float | None = 5.0) -> ConsumerSettings:
+    """Give the settings of a member that notices changes quickly."""
     return ConsumerSettings(
         group=GroupSettings(
             group=group,
             session_timeout_ms=6_000,
             heartbeat_interval_s=0.1,
             rebalance_timeout_ms=10_000,
+            topics_check_s=0.2,
         ),
         auto_commit_s=auto_commit_s,
         fetch=QUICK,
@@ -211,6 +213,19 @@ async def test_a_member_that_leaves_hands_its_partitions_over(node: RunningNode,
                 tasks.create_task(_poll_until(leaves, 1))
         async with asyncio.timeout(20):
             await _poll_until(stays, 2)
+
+
+async def test_partitions_added_later_are_read_too(node: RunningNode, name: str) -> None:
+    await fill(node.bootstrap, name, 1)
+    async with Consumer(node.bootstrap, member(name)) as consumer, Admin(node.bootstrap) as admin:
+        await consumer.subscribe(name)
+        assert await take(consumer, 1) == [0]
+        await admin.add_partitions(name, 2)
+        async with asyncio.timeout(20):
+            await _poll_until(consumer, 2)
+        async with Producer(node.bootstrap) as producer:
+            await producer.send(name, b"7", partition=1)
+        assert await take(consumer, 1) == [7]
 
 
 async def _poll_until(consumer: Consumer, partitions: int) -> None:

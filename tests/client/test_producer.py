@@ -87,6 +87,19 @@ async def test_keys_go_to_their_partitions_and_the_rest_to_all(
         assert {one.partition for one in plain} == set(range(5))
 
 
+async def test_a_slow_producer_spreads_records_without_keys_too(
+    node: RunningNode, name: str
+) -> None:
+    async with Admin(node.bootstrap) as admin:
+        await admin.create_topic(name, 3)
+    async with Producer(node.bootstrap, EAGER) as producer:
+        seen: set[int] = set()
+        while len(seen) < 3:
+            delivery = await producer.enqueue(name, b"x")
+            await delivery
+            seen.add(delivery.partition)
+
+
 async def test_a_full_buffer_makes_the_sender_wait(node: RunningNode, name: str) -> None:
     """E6: back-pressure; memory stays bounded however fast the application is."""
     settings = ProducerSettings(buffer_bytes=10_000, batch_bytes=4_000)

@@ -106,7 +106,11 @@ class Cluster:
 
     async def open(self) -> None:
         """Reach one broker, or raise CannotConnect; later failures are retried, this one is not."""
-        await self.refresh([])
+        try:
+            await self.refresh([])
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close every connection."""

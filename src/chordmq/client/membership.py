@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from chordmq.client.assignors import ASSIGNORS, Assignment
@@ -63,6 +63,8 @@ class GroupSettings:
     session_timeout_ms: int = 45_000
     heartbeat_interval_s: float = 3.0
     rebalance_timeout_ms: int = 300_000
+    topics_check_s: float = 60.0
+    """How often the group's leader looks whether its topics have grown."""
 
 
 def write_subscription(topics: Sequence[str]) -> bytes:
@@ -110,6 +112,9 @@ class Membership:
         self.is_stale = True
         self._cluster = cluster
         self._joined = asyncio.Event()
+        self._counts: dict[str, int] = {}
+        """Partitions of each topic as this member, if it leads the group, has dealt them out."""
+        self._check_at_s = 0.0
 
     async def coordinator(self) -> Connection:
         """Return a connection to the group's coordinator."""
@@ -141,6 +146,7 @@ class Membership:
             await asyncio.sleep(self.settings.heartbeat_interval_s)
             if self._joined.is_set():
                 await self._beat_once()
+                await self._look_for_growth()
 
     async def leave(self) -> None:
         """Leave the group at once; a static member stays, so that its restart moves nothing."""
@@ -179,6 +185,7 @@ class Membership:
 
     async def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
         plan: Assignment = {}
+        self._counts = {}
         if joined.leader == joined.member_id and not joined.skip_assignment:
             plan = await self._plan(joined)
         request = SyncGroupRequest(
@@ -205,9 +212,25 @@ class Membership:
             member.member_id: read_subscription(bytes(member.metadata)) for member in joined.members
         }
         topics = {topic for wanted in subscriptions.values() for topic in wanted}
+        self._counts = await self._count(topics)
+        self._check_at_s = self._cluster.clock.monotonic_s() + self.settings.topics_check_s
+        return ASSIGNORS[joined.protocol_name](subscriptions, self._counts)
+
+    async def _count(self, topics: Iterable[str]) -> dict[str, int]:
         answer = await self._cluster.refresh(sorted(topics))
-        counts = {str(row.name): len(row.partitions) for row in answer.topics if not row.error_code}
-        return ASSIGNORS[joined.protocol_name](subscriptions, counts)
+        return {str(row.name): len(row.partitions) for row in answer.topics if not row.error_code}
+
+    async def _look_for_growth(self) -> None:
+        """Let the group deal anew when partitions were added to one of its topics."""
+        now_s = self._cluster.clock.monotonic_s()
+        if not self._counts or now_s < self._check_at_s:
+            return
+        self._check_at_s = now_s + self.settings.topics_check_s
+        try:
+            grown = await self._count(self._counts) != self._counts
+        except ClientError:
+            return  # the next check asks again
+        self.is_stale = self.is_stale or grown
 
     async def _beat_once(self) -> None:
         request = HeartbeatRequest(

@@ -162,7 +162,8 @@ class Producer:
         deliveries = []
         for record in records:
             size = size_of(record)
-            await self._make_room(size)
+            if self._closed or self._buffered + size > self.settings.buffer_bytes:
+                await self._make_room(size)
             index = self._choose(topic, record.key, count) if partition is None else partition
             deliveries.append(self._append(topic, index, record, size))
         return deliveries
@@ -202,19 +203,16 @@ class Producer:
         if lane is None:
             lane = self._lanes[topic, partition] = Lane(topic, partition)
         batch = lane.queue[-1] if lane.queue else None
-        if batch is not None and batch.size and batch.size + size > self.settings.batch_bytes:
-            self._ripen(batch)
-            batch = None
-        if batch is None or batch.encoded is not None:
-            self._sticky.move_on(topic, partition)
-            batch = self._open_batch(lane)
-        place = batch.add(record, size)
+        # One with bytes was sent before, and is sent again as it was.
+        if batch is None or batch.encoded or batch.size + size > self.settings.batch_bytes:
+            batch = self._open_batch(lane, batch)
         self._buffered += size
-        if batch.size >= self.settings.batch_bytes:
-            self._ripen(batch)
-        return Delivery(batch, place)
+        return Delivery(batch, batch.add(record, size))
 
-    def _open_batch(self, lane: Lane) -> Batch:
+    def _open_batch(self, lane: Lane, full: Batch | None) -> Batch:
+        if full is not None and full.encoded is None:
+            self._ripen(full)
+            self._sticky.move_on(lane.topic, lane.partition)
         loop = asyncio.get_running_loop()
         batch = Batch(lane, self.cluster.clock.monotonic_s(), loop.create_future())
         lane.queue.append(batch)
@@ -244,6 +242,7 @@ class Producer:
             for lane in self._lanes.values():
                 batch = lane.take_ripe()
                 if batch is not None:
+                    self._sticky.move_on(lane.topic, lane.partition)
                     leaders[self._leader(lane)].append(batch)
             for leader, batches in leaders.items():
                 self._tasks.create_task(self._deliver(leader, batches))
