@@ -201,7 +201,7 @@ def position_of(path: Path, base_offset: int, offset: int) -> int:
 TestLogModel = LogModel.TestCase
 TestLogModel.__doc__ = "D2: D3: D5: a log is a list that survives crashes up to its last flush."
 TestLogModel.settings = settings(
-    max_examples=150,
+    max_examples=250,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -65,6 +65,12 @@ class Epochs:
         while len(self._starts) > 1 and self._starts[1] <= offset:
             del self._starts[0], self._epochs[0]
 
+    def copy(self) -> "Epochs":
+        """Return a copy that does not change, for another thread."""
+        copy = Epochs()
+        copy._epochs, copy._starts = self._epochs[:], self._starts[:]
+        return copy
+
     def dump(self) -> bytes:
         """Return the checkpoint file's content."""
         lines = [

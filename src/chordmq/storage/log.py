@@ -99,6 +99,10 @@ class Log:
         """Take note of damage that was found outside of a read."""
         self._reader.report(fault)
 
+    def check(self, segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """Return an iterator that reads a sealed segment in any thread and raises at damage."""
+        return segment.scan(epochs=self._epochs.copy())
+
     def append(self, data: memoryview, headers: list[BatchHeader]) -> None:
         """Write whole batches that were checked and given the next offsets of this log.
 

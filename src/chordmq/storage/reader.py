@@ -72,7 +72,7 @@ class Reader:
             if segment.next_offset <= start:
                 continue
             try:
-                for _, header, _ in segment.scan(self._place(segment, start)):
+                for _, header, _ in segment.scan(self._place(segment, start), epochs=self._epochs):
                     if header.next_offset > start:
                         yield header
             except CorruptBatch as fault:
@@ -87,7 +87,9 @@ class Reader:
                 place = segment.place_of_time(timestamp_ms)
             except BrokenIndex:
                 place = START
-            for _, header, batch in segment.scan(place, chunk_bytes=_LOOKUP_BYTES):
+            for _, header, batch in segment.scan(
+                place, chunk_bytes=_LOOKUP_BYTES, epochs=self._epochs
+            ):
                 if header.max_timestamp >= timestamp_ms and header.next_offset > start_offset:
                     for record in read_records(batch):
                         if record.timestamp >= timestamp_ms and record.offset >= start_offset:
@@ -100,7 +102,7 @@ class Reader:
         if segment.max_timestamp == NO_TIMESTAMP:
             return -1, -1
         place = self._place(segment, segment.max_timestamp_offset)
-        for _, header, batch in segment.scan(place, chunk_bytes=_LOOKUP_BYTES):
+        for _, header, batch in segment.scan(place, chunk_bytes=_LOOKUP_BYTES, epochs=self._epochs):
             if header.base_offset == segment.max_timestamp_offset:
                 for record in read_records(batch):
                     if record.timestamp == header.max_timestamp:
@@ -123,8 +125,12 @@ class Reader:
             return segment, segment.read(place, wanted, self._epochs, at_least_one=at_least_one)
         except (BrokenIndex, CorruptBatch) as fault:
             self._repair_index(segment, fault)
-        place = segment.place(wanted.offset)
-        return segment, segment.read(place, wanted, self._epochs, at_least_one=at_least_one)
+        try:
+            place = segment.place(wanted.offset)
+            return segment, segment.read(place, wanted, self._epochs, at_least_one=at_least_one)
+        except CorruptBatch as fault:
+            self.report(fault)
+            raise
 
     def _repair_index(self, segment: Segment, fault: Exception) -> None:
         """Make a sealed segment's index anew; if the log itself is damaged, report and raise."""

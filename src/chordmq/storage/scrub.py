@@ -36,7 +36,7 @@ class Scrub:
             await asyncio.sleep(self._pause_s)
 
     async def _check(self, log: Log, segment: Segment) -> None:
-        scan = segment.scan()
+        scan = log.check(segment)
         try:
             while size := await asyncio.to_thread(_step, scan):
                 self.bytes_checked += size

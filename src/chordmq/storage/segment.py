@@ -194,7 +194,12 @@ class Segment:
         return Piece(memoryview(b""), self.next_offset, self.size)
 
     def scan(
-        self, place: Place = START, end: int | None = None, *, chunk_bytes: int = SCAN_BYTES
+        self,
+        place: Place = START,
+        end: int | None = None,
+        *,
+        chunk_bytes: int = SCAN_BYTES,
+        epochs: Epochs | None = None,
     ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         """Yield (position, header, batch) in order; raise CorruptBatch at the first bad one."""
         position, expected = place.position, self.base_offset + place.relative_offset
@@ -204,7 +209,9 @@ class Segment:
                 view = memoryview(_pread(fd, min(chunk_bytes, end - position), position))
                 done = 0
                 try:
-                    for at, end_at, following, _ in _checked(view, expected):
+                    for at, end_at, following, epoch in _checked(view, expected):
+                        if epochs is not None and epoch != epochs.at(expected):
+                            raise _wrong_epoch(expected, epoch)
                         yield position + at, read_header(view, at), view[at:end_at]
                         done, expected = end_at, following
                 except CorruptBatch as fault:
@@ -288,6 +295,10 @@ def _checked(view: memoryview, expected: int) -> Iterator[tuple[int, int, int, i
         position = end
 
 
+def _wrong_epoch(offset: int, epoch: int) -> CorruptBatch:
+    return CorruptBatch(f"batch at offset {offset} says leader epoch {epoch}")
+
+
 def _take(
     view: memoryview, expected: int, wanted: Wanted, epochs: Epochs, at_least_one: bool
 ) -> tuple[int, int, int, bool]:
@@ -300,7 +311,7 @@ def _take(
     try:
         for _, after, following, epoch in _checked(view, expected):
             if epoch != epochs.at(expected):
-                raise CorruptBatch(f"batch at offset {expected} says leader epoch {epoch}")
+                raise _wrong_epoch(expected, epoch)
             if following <= offset:
                 start = end = after
             else:
