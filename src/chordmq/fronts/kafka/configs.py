@@ -187,9 +187,6 @@ def _changes(asked: AlterConfigsResource) -> list[Change]:
     return changes
 
 
-# Topics.
-
-
 def _describe_topic(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
     topics = call.broker.topics
     return [
@@ -213,10 +210,8 @@ async def _alter_topic(
     )
 
 
-# Nodes. With one node, what is set for it and what is set for every node is the same.
-
-
 def _describe_node(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+    # With one node, what is set for it and what is set for every node is the same.
     _check_node(call, name, or_every=True)
     shown = call.broker.topics.settings.shown()
     if name == EVERY_NODE:
@@ -266,10 +261,8 @@ def _check_node(call: Call, name: str, *, or_every: bool = False) -> None:
         raise InvalidRequest(f"There is no node {name!r}; this one is {node}.")
 
 
-# Loggers: each module of the node has a level; changes last until the node stops.
-
-
 def _describe_loggers(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+    # Each module of the node has a level; changes last until the node stops.
     _check_node(call, name)
     return [
         DescribeConfigsResourceResult(
