@@ -1,6 +1,5 @@
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -92,12 +91,7 @@ public final class ClientCheck {
             until("the topic has five partitions", () -> describe(admin, topic).partitions().size() == 5);
 
             int broker = cluster.controller().get().id();
-            var directories = admin.describeLogDirs(List.of(broker)).allDescriptions().get().get(broker);
-            long replicas = directories.values().stream()
-                .flatMap(directory -> directory.replicaInfos().keySet().stream())
-                .filter(partition -> partition.topic().equals(topic))
-                .count();
-            equal(5L, replicas, "replicas in the log directories");
+            until("the log directories hold five replicas", () -> replicas(admin, broker, topic) == 5);
             that(admin.describeFeatures().featureMetadata().get() != null, "features");
 
             admin.deleteTopics(List.of(topic)).all().get();
@@ -281,6 +275,13 @@ public final class ClientCheck {
 
     private static TopicDescription describe(Admin admin, String topic) throws Exception {
         return admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic);
+    }
+
+    private static long replicas(Admin admin, int broker, String topic) throws Exception {
+        return admin.describeLogDirs(List.of(broker)).allDescriptions().get().get(broker).values().stream()
+            .flatMap(directory -> directory.replicaInfos().keySet().stream())
+            .filter(partition -> partition.topic().equals(topic))
+            .count();
     }
 
     private static void alter(Admin admin, ConfigResource resource, String name, String value) throws Exception {
