@@ -3,6 +3,7 @@
 import ctypes
 import os
 import random
+import re
 import resource
 import signal
 import socket
@@ -78,8 +79,12 @@ class RunningNode:
 
     def is_ready(self) -> bool:
         """Ask the node over HTTP whether it is ready."""
+        return self.answers("/ready")
+
+    def answers(self, path: str) -> bool:
+        """Return whether the node answers a request over HTTP with 200."""
         try:
-            with urllib.request.urlopen(f"{self.http}/ready", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.http}{path}", timeout=5) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
@@ -116,6 +121,14 @@ class RunningNode:
     def is_running(self) -> bool:
         """Return whether the process is there."""
         return self._process is not None and self._process.poll() is None
+
+    def metric(self, name: str) -> float:
+        """Return the sum of a metric over its labels, as `/metrics` shows it now."""
+        with urllib.request.urlopen(f"{self.http}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        values = [line.rpartition(" ")[2] for line in lines if re.match(rf"{name}[ {{]", line)]
+        assert values, f"no metric is called {name}"
+        return sum(map(float, values))
 
     def resident_bytes(self) -> int:
         """Return how much memory the process holds now."""

@@ -3,11 +3,12 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,19 @@ def test_clients_that_wait_do_not_hold_up_a_stop(start_node: StartNode, name: st
         waiting.send_fetch(name, 0, max_wait=60_000)
         idle.call(METADATA, 4, topics=None)
         assert node.stop() == 0
+
+
+def test_a_signal_during_recovery_is_heeded_when_it_ends(own_node: RunningNode) -> None:
+    """C13: a node that is told to stop while it starts does stop, in order."""
+    assert own_node.stop() == 0
+    with closing(sqlite3.connect(own_node.data / "meta.db", isolation_level=None)) as blocker:
+        blocker.execute("PRAGMA locking_mode=EXCLUSIVE")
+        blocker.execute("BEGIN EXCLUSIVE")
+        own_node.start(wait=False)
+        while not own_node.answers("/healthz"):
+            time.sleep(0.01)
+        own_node.send_signal(signal.SIGTERM)
+    assert own_node.wait() == 0
 
 
 @contextmanager
