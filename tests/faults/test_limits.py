@@ -38,6 +38,7 @@ def test_connections_over_the_nodes_limit_are_refused(start_node: StartNode) -> 
         assert all(is_served(connection) for connection in accepted)
         refused = list(connections(node, 5, stack))
         assert not any(is_served(connection) for connection in refused)
+        assert node.metric("chordmq_connections_refused_total") == 5
         accepted.pop().close()
         while not is_served(next(connections(node, 1, stack))):
             pass
