@@ -1,12 +1,16 @@
 """Runs the command line inside the test's process, as fast as a function call."""
 
 import json
+import os
 from dataclasses import dataclass
 from typing import Any
 
 from typer.testing import CliRunner
 
 from chordmq.cli.main import app
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDEVMODE"}
+"""For commands as processes: development mode would print warnings between their lines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,27 @@
 """The command as a whole: help, completion, exit statuses, and errors in one line."""
 
-import os
 import subprocess
 import sys
 
 import pytest
 
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import ENVIRONMENT, CommandLine
 from tests.running_node import RunningNode, free_port
 
-COMMAND = [sys.executable, "-m", "chordmq"]
 
-
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *arguments],
+        [sys.executable, *arguments],
         capture_output=True,
         text=True,
         timeout=60,
-        env=os.environ | environment,
+        env=ENVIRONMENT | environment,
         check=False,
     )
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run_python("-m", "chordmq", *arguments, **environment)
 
 
 def test_help_names_every_command_and_shows_how_to_begin() -> None:
@@ -56,9 +57,7 @@ def test_help_loads_nothing_heavy() -> None:
         "print([m for m in ('asyncio', 'rich', 'uvloop', 'chordmq.client.cluster', 'yaml') "
         "if m in sys.modules])"
     )
-    loaded = subprocess.run(
-        [sys.executable, "-c", check], capture_output=True, text=True, check=True
-    )
+    loaded = run_python("-c", check)
     assert loaded.stdout.strip() == "[]"
 
 
@@ -109,6 +108,7 @@ def test_a_reader_that_goes_away_ends_the_command_without_noise(
         capture_output=True,
         text=True,
         timeout=60,
+        env=ENVIRONMENT,
         check=False,
     )
     assert ended.stdout == "0" * 100 + "\n"
@@ -122,8 +122,6 @@ def test_what_nobody_thought_of_ends_in_one_line() -> None:
         "m.app = fault\n"
         "m.main()"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    ended = run_python("-c", script)
     assert ended.returncode == 1
     assert ended.stderr.splitlines() == ["chordmq: RuntimeError: boom (set CHORDMQ_DEBUG=1)"]

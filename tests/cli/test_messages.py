@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import ENVIRONMENT, CommandLine
 from tests.running_node import RunningNode
 
 
@@ -128,9 +128,12 @@ def test_a_follower_prints_what_comes_until_it_is_interrupted(
     """X4: follow a topic live, and stop with Ctrl-C without a traceback."""
     cli.ok("produce", name, stdin="before\n")
     command = [sys.executable, "-m", "chordmq", "-b", node.bootstrap]
-    follow = [*command, "consume", name, "--follow", "--group", name]
     with subprocess.Popen(
-        follow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "consume", name, "--follow", "--group", name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
     ) as follower:
         assert follower.stdout is not None
         assert follower.stdout.readline() == "before\n"
