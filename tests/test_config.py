@@ -95,6 +95,8 @@ def test_variables_that_are_no_setting_are_let_be() -> None:
         ("shutdown_timeout_s=nan", "out of range"),
         ("insecure=perhaps", "insecure: 'perhaps' is not true or false"),
         ("logs.format=xml", "logs.format: 'xml' is none of auto, console, json"),
+        ("logs.level=loud", "no log level is called 'loud'"),
+        ("logs.levels.chordmq.nod=info", "did you mean 'chordmq.node'?"),
         ("broker.num.partitions=0", "num.partitions"),
         ("broker.log.flush=never", "flush"),
     ],

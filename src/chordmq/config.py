@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, g
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.listener import ListenerSettings
-from chordmq.logs import LogsSettings
+from chordmq.logs import ROOT, LogsSettings, check_level
 
 if TYPE_CHECKING:
     import yaml
@@ -184,6 +184,8 @@ def build(texts: Texts) -> Config:
     logs = dataclasses.replace(
         _changed(defaults.logs, "logs.", texts), levels=_below(LEVELS_PREFIX, texts)
     )
+    for module, level in {ROOT: logs.level, **logs.levels}.items():
+        check_level(module, level)
     return dataclasses.replace(
         _changed(defaults, "", texts),
         kafka=_changed(defaults.kafka, "kafka.", texts),

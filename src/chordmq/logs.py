@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TextIO
 
 import structlog
@@ -122,5 +123,7 @@ def levels() -> dict[str, str]:
 
 def modules() -> list[str]:
     """Return the names that can have a level: our modules, and the libraries that log."""
-    ours = {name for name in sys.modules if name.partition(".")[0] == "chordmq"}
+    package = Path(__file__).parent
+    files = (path.relative_to(package.parent).with_suffix("") for path in package.rglob("*.py"))
+    ours = {".".join(file.parts).removesuffix(".__init__") for file in files}
     return [ROOT, *sorted(ours | logging.root.manager.loggerDict.keys())]

@@ -60,6 +60,12 @@ def test_a_node_says_how_fast_it_was_ready(own_node: RunningNode) -> None:
     assert isinstance(line["start_ms"], int)
 
 
+def test_a_module_logs_as_much_as_it_was_told_to(start_node: StartNode) -> None:
+    """C15: a level per module, from the start."""
+    node = start_node({"logs.level": "error", "logs.levels.chordmq.cli.serve": "info"})
+    assert [line["event"] for line in log_lines(node)] == ["ready"]
+
+
 def test_what_was_acknowledged_before_a_stop_is_there_after_it(
     own_node: RunningNode, name: str
 ) -> None:
@@ -176,6 +182,16 @@ def test_a_configuration_that_cannot_be_used_is_refused(
     assert result.returncode == 2
     assert complaint in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_data_that_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.db").write_bytes(b"this is no database" * 1000)
+    settings = [f"--set=kafka.port={free_port()}", f"--set=http.port={free_port()}"]
+    result = run("serve", *settings, directory=tmp_path)
+    assert result.returncode == 1
+    assert "meta.db" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_up_needs_no_configuration_and_says_what_to_do_next(tmp_path: Path) -> None:

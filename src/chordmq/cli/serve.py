@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EXIT_CANNOT_START = 1
 EXIT_BAD_SETTING = 2
+EXIT_FAULT = 70
 EXIT_FORCED = 130
 
 Assignments = Annotated[
@@ -93,18 +94,23 @@ def read_config(file: Path | None, assignments: list[str], insecure: bool) -> "C
 
 def run(config: "Config", started: Callable[["Node"], None]) -> None:
     """Run a node until SIGTERM or SIGINT; a second signal ends it without waiting."""
+    import structlog
     import uvloop
 
     from chordmq import logs
     from chordmq.errors import CannotStart, ChordMQError
 
     logs.configure(config.logs)
+    log = structlog.get_logger(__name__)
     allow_many_files()
     try:
         uvloop.run(until_stopped(config, started))
     except (CannotStart, ChordMQError) as error:
         print(f"chordmq: {error}", file=sys.stderr)
         raise typer.Exit(EXIT_CANNOT_START) from None
+    except Exception:
+        log.exception("the node failed")
+        raise typer.Exit(EXIT_FAULT) from None
 
 
 async def until_stopped(config: "Config", started: Callable[["Node"], None]) -> None:
