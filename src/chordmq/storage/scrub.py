@@ -16,24 +16,25 @@ PAUSE_S = 1.0
 class Scrub:
     """Goes through the sealed segments of all logs, over and over."""
 
-    def __init__(
-        self, logs: Callable[[], Iterable[Log]], bytes_per_s: int, pause_s: float = PAUSE_S
-    ) -> None:
+    def __init__(self, logs: Callable[[], Iterable[Log]], bytes_per_s: int) -> None:
         self._logs = logs
         self._bytes_per_s = bytes_per_s
-        self._pause_s = pause_s
         self.bytes_checked = 0
         self.rounds = 0
 
     async def run(self) -> None:
         """Scrub until cancelled."""
         while True:
-            for log in list(self._logs()):
-                for segment in log.segments[:-1]:
-                    if segment.fd is None:
-                        await self._check(log, segment)
-            self.rounds += 1
-            await asyncio.sleep(self._pause_s)
+            await self.round()
+            await asyncio.sleep(PAUSE_S)
+
+    async def round(self) -> None:
+        """Check each sealed segment once."""
+        for log in list(self._logs()):
+            for segment in log.segments[:-1]:
+                if segment.fd is None:
+                    await self._check(log, segment)
+        self.rounds += 1
 
     async def _check(self, log: Log, segment: Segment) -> None:
         scan = log.check(segment)

@@ -1,0 +1,331 @@
+"""Compaction: the newest record of each key at its old offset, whatever interrupts it."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chordmq.clock import ManualClock
+from chordmq.errors import CorruptBatch
+from chordmq.records.batch import CONTROL, TRANSACTIONAL
+from chordmq.records.compression import Compression
+from chordmq.records.record import NewRecord, build_batch
+from chordmq.storage import compaction as module
+from chordmq.storage.log import Log, LogSettings
+from tests.storage.logs import append, crash, disk, everything, headers_of, records_of
+
+SETTINGS = LogSettings(
+    segment_bytes=1000,
+    index_interval_bytes=200,
+    cleanup=frozenset({"compact"}),
+    min_cleanable_dirty_ratio=0.0,
+    delete_retention_ms=1000,
+)
+
+
+def put(log: Log, key: bytes, value: bytes | None, **fields: Any) -> None:
+    """Append one record in a batch of its own, on top of the time that the log's clock says."""
+    append(log, build_batch([NewRecord(log._clock.now_ms(), key, value)], **fields))
+
+
+def compact(log: Log) -> int:
+    """Run one whole pass, and return how many segments were replaced."""
+    log.flush()
+    work, swaps = log.begin_compaction(), 0
+    if work is not None:
+        while (swap := work.next()) is not None:
+            log.swap(swap)
+            swaps += 1
+        log.finish_compaction(work)
+    log.flush()
+    log._tail.clear()
+    return swaps
+
+
+def state(log: Log) -> dict[bytes, bytes | None]:
+    """Return the newest value of each key, as a consumer that reads all builds it."""
+    return {record.key: record.value for record in everything(log) if record.key is not None}
+
+
+def fill(log: Log, rounds: int = 10) -> None:
+    for number in range(rounds):
+        for key in (b"a", b"b", b"c"):
+            put(log, key, b"%03d" % number * 10)
+
+
+def test_only_the_newest_record_of_each_key_stays_at_its_offset(tmp_path: Path) -> None:
+    """C7: compaction keeps the newest value per key, and offsets do not move."""
+    with disk(tmp_path) as d:
+        log = d.log(SETTINGS)
+        fill(log)
+        before = {record.offset: record for record in everything(log)}
+        active = log.segments[-1].base_offset
+        assert compact(log)
+        after = everything(log)
+        assert [r.offset for r in after if r.offset < active] == [
+            active - 3,
+            active - 2,
+            active - 1,
+        ]
+        assert [r.offset for r in after if r.offset >= active] == list(range(active, 30))
+        assert all(before[record.offset] == record for record in after)
+        assert log.end_offset == 30
+        log.close()
+
+
+def test_every_offset_can_still_be_asked_for(tmp_path: Path) -> None:
+    """C7: a fetch at a compacted offset goes on with the next record."""
+    with disk(tmp_path, tail_bytes=0) as d:
+        log = d.log(SETTINGS)
+        fill(log)
+        compact(log)
+        kept = [record.offset for record in everything(log)]
+        for offset in range(30):
+            found = headers_of(log.read(offset, 1))
+            assert found[0].base_offset <= offset < found[0].next_offset
+            records = [r.offset for r in records_of(log.read(offset, 10_000)) if r.offset >= offset]
+            assert records[0] == min(one for one in kept if one >= offset)
+        log.close()
+
+
+def test_a_compacted_log_is_the_same_after_reopening(tmp_path: Path) -> None:
+    with disk(tmp_path, tail_bytes=0) as d:
+        log = d.log(SETTINGS)
+        fill(log)
+        compact(log)
+        expected = everything(log)
+        log.close()
+        log = d.log(SETTINGS)
+        assert log.recovered.bytes_scanned == 0
+        assert everything(log) == expected
+        assert log.begin_compaction() is None
+        log.close()
+
+
+def test_tombstones_stay_for_their_time_and_then_go(tmp_path: Path) -> None:
+    """C7: a null value deletes its key, and readers have delete.retention.ms to learn of it."""
+    clock = ManualClock()
+    with disk(tmp_path, clock=clock) as d:
+        log = d.log(SETTINGS)
+        put(log, b"gone", b"value")
+        put(log, b"gone", None)
+        fill(log)
+        compact(log)
+        marks = [record for record in everything(log) if record.key == b"gone"]
+        assert [(record.offset, record.value) for record in marks] == [(1, None)]
+        assert marks[0].timestamp == clock.now_ms()
+        clock.advance(999)
+        fill(log)
+        compact(log)
+        assert b"gone" in state(log)
+        clock.advance(2)
+        fill(log)
+        compact(log)
+        assert b"gone" not in state(log)
+        log.close()
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_a_batch_that_loses_records_keeps_its_compression(
+    tmp_path: Path, compression: Compression
+) -> None:
+    with disk(tmp_path, tail_bytes=0) as d:
+        log = d.log(SETTINGS)
+        records = [NewRecord(5, b"k%d" % n, b"v" * 50) for n in range(5)]
+        append(log, build_batch(records, compression=compression))
+        put(log, b"k1", b"new")
+        put(log, b"k3", b"new")
+        fill(log)
+        compact(log)
+        first = log.read(0, 1)
+        header = headers_of(first)[0]
+        assert header.attributes & 7 == compression
+        assert (header.last_offset_delta, header.record_count) == (4, 3)
+        assert [record.key for record in records_of(first)] == [b"k0", b"k2", b"k4"]
+        log.close()
+
+
+def test_transactional_and_control_batches_are_left_alone(tmp_path: Path) -> None:
+    with disk(tmp_path, tail_bytes=0) as d:
+        log = d.log(SETTINGS)
+        put(log, b"a", b"old")
+        put(log, b"a", b"in a transaction", flags=TRANSACTIONAL, producer_id=7)
+        put(log, b"\0\0\0\1", b"\0\0\0\0\0\0", flags=TRANSACTIONAL | CONTROL, producer_id=7)
+        put(log, b"z", b"z")
+        for _ in range(20):
+            put(log, b"b", b"x" * 50)
+        compact(log)
+        assert [record.offset for record in everything(log)][:4] == [0, 1, 2, 3]
+        log.close()
+
+
+def test_the_last_batch_of_a_producer_stays_for_its_sequence(tmp_path: Path) -> None:
+    """C7: a producer that was quiet for long can go on after its records were compacted away."""
+    with disk(tmp_path, tail_bytes=0) as d:
+        log = d.log(SETTINGS)
+        for sequence in range(3):
+            put(log, b"a", b"x" * 50, producer_id=9, epoch=1, sequence=sequence)
+        fill(log, 20)
+        compact(log)
+        mine = [header for header in log.batches(0) if header.producer_id == 9]
+        assert [(h.base_offset, h.last_sequence, h.record_count) for h in mine] == [(2, 2, 0)]
+        log.close()
+
+
+def test_small_segments_are_joined(tmp_path: Path) -> None:
+    with disk(tmp_path, tail_bytes=0) as d:
+        log = d.log(replace(SETTINGS, segment_bytes=1000))
+        fill(log, 30)
+        log.settings = replace(SETTINGS, segment_bytes=1_000_000)
+        segments = len(log.segments)
+        compact(log)
+        assert (len(log.segments), segments > 5) == (2, True)
+        log.close()
+
+
+def test_recent_records_and_clean_logs_are_left_alone(tmp_path: Path) -> None:
+    """C7: min.compaction.lag.ms and min.cleanable.dirty.ratio."""
+    clock = ManualClock()
+    with disk(tmp_path, clock=clock) as d:
+        log = d.log(replace(SETTINGS, min_compaction_lag_ms=500))
+        fill(log)
+        assert compact(log) == 0
+        clock.advance(501)
+        assert compact(log) > 0
+        log.settings = replace(SETTINGS, min_cleanable_dirty_ratio=1.0)
+        fill(log, 3)
+        assert compact(log) == 0
+        log.settings = replace(SETTINGS, cleanup=frozenset({"delete"}))
+        assert compact(log) == 0
+        log.close()
+
+
+def test_a_pass_with_too_many_keys_goes_as_far_as_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEYS_MAX", 5)
+    monkeypatch.setattr(module.Newest.__init__, "__defaults__", (5,))
+    with disk(tmp_path) as d:
+        log = d.log(SETTINGS)
+        for number in range(60):
+            put(log, b"key %d" % (number % 15), b"%d" % number * 20)
+        expected, cleaned = state(log), []
+        for _ in range(20):
+            compact(log)
+            cleaned.append(log.cleaned_offset)
+            assert state(log) == expected
+        assert cleaned == sorted(cleaned)
+        assert cleaned[-1] == log.segments[-1].base_offset
+        log.close()
+
+
+def test_a_segment_that_went_meanwhile_does_not_come_back(tmp_path: Path) -> None:
+    with disk(tmp_path) as d:
+        log = d.log(SETTINGS)
+        fill(log)
+        log.flush()
+        work = log.begin_compaction()
+        assert work is not None
+        swap = work.next()
+        assert swap is not None
+        log.delete_before(20)
+        log.swap(swap)
+        assert not swap.path.exists()
+        log.close()
+        log = d.log(SETTINGS)
+        assert [record.offset for record in everything(log)] == list(range(20, 30))
+        log.close()
+
+
+def test_a_cut_log_does_not_get_its_old_end_back_from_a_swap_file(tmp_path: Path) -> None:
+    with disk(tmp_path) as d:
+        log = d.log(SETTINGS)
+        fill(log)
+        log.flush()
+        work = log.begin_compaction()
+        assert work is not None
+        assert work.next() is not None
+        log.truncate(4)
+        crash(log)
+        log = d.log(SETTINGS)
+        assert log.end_offset == 4
+        log.close()
+
+
+def test_a_damaged_segment_is_not_compacted(tmp_path: Path) -> None:
+    """D4: a corrupt batch stops the pass, and the old files stay."""
+    with disk(tmp_path) as d:
+        log = d.log(SETTINGS)
+        fill(log)
+        log.flush()
+        path = log.segments[0].path
+        data = bytearray(path.read_bytes())
+        data[100] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(CorruptBatch):
+            compact(log)
+        assert path.read_bytes() == data
+        log.close()
+
+
+class PowerCut(BaseException):
+    """Ends the program, as far as the test is concerned."""
+
+
+def test_a_crash_at_any_step_leaves_the_old_or_the_new_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C7: D5: compaction is interrupted before each of its calls to the file system in turn."""
+    with disk(tmp_path) as d:
+        log = d.log(SETTINGS)
+        fill(log, 8)
+        expected, old = state(log), everything(log)
+        log.close()
+        steps = 0
+        while True:
+            steps += 1
+            name = f"t-{steps}"
+            shutil.copytree(log.directory, d.root / name)
+            victim = d.log(SETTINGS, name)
+            finished = interrupted(monkeypatch, steps, partial(compact, victim))
+            crash(victim)
+            victim = d.log(SETTINGS, name)
+            assert state(victim) == expected
+            assert set(everything(victim)) <= set(old)
+            assert victim.end_offset == 24
+            assert not [p for p in victim.directory.iterdir() if p.suffix in (".swap", ".cleaned")]
+            compact(victim)
+            assert state(victim) == expected
+            victim.close()
+            if finished:
+                break
+        assert steps > 20
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, step: int, work: Callable[[], object]) -> bool:
+    """Do the work until its n-th change of a file, and return whether it came to its end."""
+    calls = 0
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **fields: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls >= step:
+                raise PowerCut
+            return call(*args, **fields)
+
+        return run
+
+    with monkeypatch.context() as patch:
+        for name in ("write", "fdatasync", "fsync", "rename", "unlink", "ftruncate", "pwrite"):
+            patch.setattr(os, name, counted(getattr(os, name)))
+        try:
+            work()
+        except PowerCut:
+            return False
+    return True

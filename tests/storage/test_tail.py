@@ -1,0 +1,106 @@
+"""The memory tail: bounded over the node, oldest first, and what it gives to readers."""
+
+import tracemalloc
+
+from chordmq.clock import ManualClock
+from chordmq.records.batch import place
+from chordmq.storage.tail import NOTHING, Tail, TailBudget
+from tests.storage.logs import batch, headers_of
+
+
+def chunk(offset: int, *counts: int, size: int = 50) -> memoryview:
+    """Return batches with so many records each, the first at `offset`."""
+    data = bytearray()
+    for count in counts:
+        one = batch(*[b"x" * size] * count)
+        place(memoryview(one), 0, offset, 0)
+        offset += count
+        data += one
+    return memoryview(data)
+
+
+def offsets(views: list[memoryview]) -> list[int]:
+    return [header.base_offset for header in headers_of(views)]
+
+
+def test_readers_get_whole_batches_from_the_one_they_ask_for() -> None:
+    tail = Tail(TailBudget(10_000, ManualClock()))
+    tail.add(10, 16, chunk(10, 2, 2, 2))
+    tail.add(16, 18, chunk(16, 2))
+    assert tail.start == 10
+    assert offsets(tail.read(10, 10_000, 18)) == [10, 12, 14, 16]
+    assert offsets(tail.read(13, 10_000, 18)) == [12, 14, 16]
+    assert offsets(tail.read(15, 10_000, 18)) == [14, 16]
+    assert offsets(tail.read(11, 1, 18)) == [10]
+    assert offsets(tail.read(10, 10_000, 14)) == [10, 12]
+    assert offsets(tail.read(10, 10_000, 13)) == [10, 12]
+    assert tail.read(10, 1, 18, at_least_one=False) == []
+
+
+def test_the_oldest_chunk_of_the_node_goes_first() -> None:
+    """A6: memory is bounded over all partitions."""
+    one = chunk(0, 1)
+    budget = TailBudget(3 * len(one), ManualClock())
+    first, second = Tail(budget), Tail(budget)
+    for number in range(3):
+        first.add(number, number + 1, chunk(number, 1))
+    second.add(0, 1, chunk(0, 1))
+    assert (first.start, second.start) == (1, 0)
+    assert budget.bytes_used == budget.bytes_max
+
+
+def test_a_chunk_larger_than_the_budget_leaves_its_tail_empty() -> None:
+    """A tail has no holes: without its newest batch it can not have the older ones."""
+    budget = TailBudget(1000, ManualClock())
+    tail, other = Tail(budget), Tail(budget)
+    other.add(0, 1, chunk(0, 1))
+    tail.add(0, 1, chunk(0, 1))
+    tail.add(1, 2, chunk(1, 1, size=5000))
+    assert (tail.start, other.start) == (NOTHING, 0)
+
+
+def test_old_chunks_go_by_age() -> None:
+    """A6: past the memory retention records are dropped from memory."""
+    clock = ManualClock()
+    tail = Tail(TailBudget(10_000, clock))
+    tail.add(0, 1, chunk(0, 1))
+    clock.advance(600)
+    tail.add(1, 2, chunk(1, 1))
+    clock.advance(600)
+    tail.expire(1000)
+    assert tail.start == 1
+    tail.expire(100)
+    assert tail.start == NOTHING
+
+
+def test_dropped_chunks_leave_nothing_behind() -> None:
+    clock = ManualClock()
+    budget = TailBudget(1_000_000, clock)
+    busy, quiet = Tail(budget), Tail(budget)
+    quiet.add(0, 1, chunk(0, 1))
+    for number in range(10_000):
+        busy.add(number, number + 1, chunk(number, 1))
+        clock.advance(10)
+        busy.expire(100)
+    assert len(budget._queue) < 3000
+    assert budget.bytes_used < 5000
+    assert len(busy._chunks) < 200
+    assert quiet.start == 0
+
+
+def test_a_small_piece_of_a_large_buffer_does_not_keep_it_alive() -> None:
+    tail = Tail(TailBudget(10_000_000, ManualClock()))
+
+    def add(number: int) -> None:
+        one = chunk(number, 1)
+        buffer = bytearray(1_000_000)
+        buffer[: len(one)] = one
+        tail.add(number, number + 1, memoryview(buffer)[: len(one)])
+
+    tracemalloc.start()
+    for number in range(20):
+        add(number)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 1_000_000
+    assert offsets(tail.read(0, 10_000, 20)) == list(range(20))
