@@ -119,7 +119,10 @@ class Fetcher:
             while self._arrived:
                 chunk = self._take()
                 if chunk is not None:
-                    await self._ask_ahead()
+                    # Not before the last chunk: a fetch for some partitions of a leader would wait
+                    # for news of them while the others have to be fetched.
+                    if not self._arrived:
+                        await self._ask_ahead()
                     return chunk
             left_s = deadline_s - self._cluster.clock.monotonic_s()
             if left_s <= 0:
@@ -160,10 +163,9 @@ class Fetcher:
 
     async def _ask_idle(self) -> None:
         """Send a fetch to each leader that has none under way."""
-        waiting = {id(reading) for reading, _, _ in self._arrived}
         leaders: dict[int, list[_Reading]] = defaultdict(list)
         for pair, reading in self._readings.items():
-            if reading.offset is not None and id(reading) not in waiting:
+            if reading.offset is not None:
                 leaders[await self._cluster.leader(*pair)].append(reading)
         for leader, readings in leaders.items():
             if leader not in self._asked:
@@ -193,7 +195,8 @@ class Fetcher:
             ],
         )
         connection = await self._cluster.node(leader, "fetch")
-        self._asked[leader] = _Asked(connection.send(request, FetchResponse), wanted)
+        patience_s = settings.max_wait_s + self._cluster.settings.request_timeout_s
+        self._asked[leader] = _Asked(connection.send(request, FetchResponse, patience_s), wanted)
 
     def _accept(self, asked: _Asked, answer: FetchResponse) -> None:
         for topic in answer.responses:
@@ -218,8 +221,9 @@ class Fetcher:
     def _take(self) -> Chunk | None:
         """Decode one partition's answer; None when it holds nothing for the reader."""
         reading, offset, row = self._arrived.popleft()
-        if self._readings.get((reading.topic, reading.partition)) is not reading:
-            return None
+        current = self._readings.get((reading.topic, reading.partition))
+        if reading is not current or reading.offset != offset:
+            return None  # sought elsewhere, or told by the old and the new leader both
         assert row.records is not None
         aborted = row.aborted_transactions if self._settings.read_committed else None
         try:
