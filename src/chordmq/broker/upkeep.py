@@ -16,7 +16,6 @@ log = structlog.get_logger(__name__)
 
 PARTITIONS_AT_ONCE = 32
 DISK_INTERVAL_S = 1.0
-SCRUB_PAUSE_S = 600.0
 
 
 class Upkeep:
@@ -44,7 +43,6 @@ class Upkeep:
         self.scrub = Scrub(
             lambda: [partition.log for partition in partitions()],
             settings.log_scrub_bytes_per_second,
-            SCRUB_PAUSE_S,
         )
 
     async def run(self) -> None:
