@@ -101,6 +101,38 @@ class UnknownProducer(ChordMQError):
     """The producer id is not known in this partition any more."""
 
 
+class ProducerFenced(ChordMQError):
+    """A newer producer with the same transactional id has taken over."""
+
+
+class ProducerIdMismatch(ChordMQError):
+    """The transactional id is not known, or belongs to another producer id."""
+
+
+class InvalidTransactionState(ChordMQError):
+    """The transaction is not in a state that allows this."""
+
+
+class ConcurrentTransactions(ChordMQError):
+    """The transaction before this one is not finished yet; try again shortly."""
+
+
+class CoordinatorFenced(ChordMQError):
+    """A newer transaction coordinator has written here."""
+
+
+class TransactionalIdNotFound(ChordMQError):
+    """No producer has used this transactional id."""
+
+
+class UnstableOffset(ChordMQError):
+    """A transaction that would move this offset is not finished yet."""
+
+
+class InvalidPattern(ChordMQError):
+    """The regular expression cannot be understood."""
+
+
 class InvalidTransactionTimeout(ChordMQError):
     """The transaction time-out is longer than the node allows."""
 
@@ -211,3 +243,7 @@ class ShuttingDown(ChordMQError):
 
 class CannotStart(Exception):
     """The node cannot start; the message says what is in the way and what to change."""
+
+
+class InvalidRecordState(ChordMQError):
+    """A consumer settles records that it does not hold."""
