@@ -109,15 +109,14 @@ class Session:
 
 
 def rate_samples(name: str, rate: Rate, meter: Meter, command: str) -> list[Sample]:
-    """Return the rate of a load in messages and what a gigabyte cost; bulk loads have targets."""
-    kind = name.split("_", 1)[0]
-    bulk = kind in ("produce", "consume")
+    """Return the rate of a load in messages and what a gigabyte cost; every load has targets."""
+    goal = "consume" if name.startswith("consume") else "produce"
     per_gb = meter.cpu_s / (rate.size / GB)
     mb_s = rate.size / rate.seconds / 1e6
     cost = (meter.cpu_s, meter.rss_mb, command)
     return [
-        Sample(name, rate.per_s, "msg/s", *cost, goal=kind, mb_s=mb_s),
-        Sample(f"{name}.cpu_per_gb", per_gb, "CPU s/GB", *cost, goal="cpu" if bulk else ""),
+        Sample(name, rate.per_s, "msg/s", *cost, goal=goal, mb_s=mb_s),
+        Sample(f"{name}.cpu_per_gb", per_gb, "CPU s/GB", *cost, goal="cpu"),
     ]
 
 
