@@ -10,7 +10,16 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from tests.interop.conftest import CreateTopic
-from tests.wire import INIT_PRODUCER_ID, PRODUCE, Wire, produce_fields, record_batch, stored
+from tests.interop.test_behaviours import find_coordinator
+from tests.wire import (
+    INIT_PRODUCER_ID,
+    OFFSET_COMMIT,
+    PRODUCE,
+    Wire,
+    produce_fields,
+    record_batch,
+    stored,
+)
 
 ZSTD = 4
 CONTROL = 0x20
@@ -135,6 +144,38 @@ def test_zstd_needs_a_version_that_knows_it(wire: Wire, create_topic: CreateTopi
     answer = wire.call(PRODUCE, 6, **produce_fields(topic, batch))
     error = answer.responses[0].partition_responses[0].error_code
     assert error is ErrorCode.unsupported_compression_type
+
+
+@pytest.mark.parametrize("compression", [5, 6, 7])
+def test_a_compression_that_nobody_knows_is_refused(
+    wire: Wire, create_topic: CreateTopic, compression: int
+) -> None:
+    """C5, C12: stored, it would stop every consumer."""
+    topic = create_topic()
+    refused = wire.produce(topic, record_batch([b"v"], attributes=compression))
+    # Apache Kafka has no better answer than a fault of its own.
+    assert refused.error_code in {
+        ErrorCode.unsupported_compression_type,
+        ErrorCode.unknown_server_error,
+    }
+    assert wire.produce(topic, record_batch([b"v"])).base_offset == 0
+
+
+def test_clients_cannot_write_to_the_brokers_own_topics(
+    wire: Wire, create_topic: CreateTopic
+) -> None:
+    """C12: a forged record would change what groups have committed."""
+    commit_something(wire, create_topic())
+    refused = wire.produce("__consumer_offsets", record_batch([b"forged"]))
+    assert refused.error_code is ErrorCode.invalid_topic_exception
+
+
+def commit_something(wire: Wire, name: str) -> None:
+    """Commit an offset, so that the topic for them is there."""
+    find_coordinator(wire, name)
+    rows = [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]
+    topics = [{"name": name, "partitions": rows}]
+    wire.call(OFFSET_COMMIT, 8, group_id=name, generation_id_or_member_epoch=-1, topics=topics)
 
 
 def test_times_far_in_the_future_are_refused(wire: Wire, create_topic: CreateTopic) -> None:

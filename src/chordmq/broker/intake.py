@@ -2,7 +2,13 @@
 
 from chordmq.broker.settings import TopicSettings
 from chordmq.clock import Clock
-from chordmq.errors import BatchTooLarge, CorruptBatch, InvalidRecord, InvalidTimestamp
+from chordmq.errors import (
+    BatchTooLarge,
+    CorruptBatch,
+    InvalidRecord,
+    InvalidTimestamp,
+    UnsupportedCompression,
+)
 from chordmq.records.batch import COMPRESSION_MASK, BatchHeader, read_header, stamp, verify
 from chordmq.records.compression import Compression
 from chordmq.records.record import read_records, rebuild_batch
@@ -47,6 +53,8 @@ class Intake:
         verify(data, 0, header)
         if header.record_count != header.last_offset_delta + 1 or header.record_count == 0:
             raise InvalidRecord("the batch's record count and last offset do not agree")
+        if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
+            raise UnsupportedCompression(f"compression {header.attributes & COMPRESSION_MASK}")
         if header.is_control:
             raise InvalidRecord("clients must not write control batches")
         if self._settings.is_compacted and any(r.key is None for r in read_records(data)):

@@ -1,9 +1,10 @@
-"""Produce and InitProducerId."""
+"""Produce, also as part of a transaction."""
 
 import asyncio
 from functools import partial
 
 from chordmq.broker.partition import Partition
+from chordmq.broker.topics import INTERNAL_TOPICS
 from chordmq.codecs.kafka.fetch import Buffer
 from chordmq.codecs.kafka.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -18,17 +19,21 @@ from chordmq.codecs.kafka.produce import (
 )
 from chordmq.errors import (
     ChordMQError,
+    CoordinatorLoading,
+    CoordinatorNotAvailable,
     DecodeError,
     InvalidAcks,
     InvalidRecord,
-    InvalidRequest,
-    InvalidTransactionTimeout,
+    InvalidTransactionState,
+    NotEnoughReplicas,
+    ProducerFenced,
+    StaleProducerEpoch,
     UnknownTopic,
     UnsupportedCompression,
 )
 from chordmq.fronts.kafka.call import Call
-from chordmq.fronts.kafka.errors import code_of
-from chordmq.records.batch import COMPRESSION_MASK, CRC_START
+from chordmq.fronts.kafka.errors import TRANSACTION_ABORTABLE, code_of
+from chordmq.records.batch import COMPRESSION_MASK, CRC_START, read_header
 from chordmq.records.compression import Compression
 
 Buffers = list[Buffer]
@@ -37,14 +42,27 @@ ACKS_ALL = -1
 ACKS_NONE = 0
 ACKS_LEADER = 1
 ZSTD_SINCE = 7
-NO_TRANSACTIONS = "this node has no transactions yet; leave transactional.id unset"
+ABORTABLE_SINCE = 11
+ENLISTS_SINCE = 12
+"""From this version on a batch enlists its partition in the transaction (KIP-890)."""
 
 
 def produce(
     call: Call, frame: memoryview, position: int
-) -> Buffers | asyncio.Future[Buffers | None] | None:
+) -> Buffers | asyncio.Future[Buffers | None] | Coroutine[None, None, Buffers | None] | None:
     """Append each partition's batch; answer when they are as safe as the producer asked."""
     request = read_request(frame, position, call.version)
+    if request.transactional_id is not None and call.version >= ENLISTS_SINCE:
+        places = _to_enlist(call, request)
+        if places or call.client.enlisting:
+            call.client.enlisting += 1
+            return _enlisted(call, request, places)
+    return _append_all(call, request)
+
+
+def _append_all(
+    call: Call, request: ProduceRequest
+) -> Buffers | asyncio.Future[Buffers | None] | None:
     answers: list[PartitionAnswer] = []
     waits: list[tuple[PartitionAnswer, asyncio.Future[None]]] = []
     for row in request.partitions:
@@ -53,7 +71,7 @@ def produce(
         try:
             future = _append(call, request, row, answer)
         except ChordMQError as error:
-            answer.error_code = code_of(error)
+            answer.error_code = _code_of(error, call.version)
             answer.message = str(error)
         else:
             if future is not None:
@@ -73,14 +91,18 @@ def _append(
     """Append one batch and fill in its answer; return what acks=all has to wait for."""
     if request.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
         raise InvalidAcks(f"acks={request.acks}")
-    if request.transactional_id is not None:
-        raise InvalidRequest(NO_TRANSACTIONS)
     partition = _partition(call, row)
+    if partition.topic in INTERNAL_TOPICS:
+        raise InvalidTopicName(f"{partition.topic} is the broker's own; clients may only read it")
     if not row.records:
         raise InvalidRecord("no batch for the partition")
     if call.version < ZSTD_SINCE and _is_zstd(row.records):
         raise UnsupportedCompression(f"zstd needs Produce {ZSTD_SINCE} or later")
-    appended = partition.append(row.records)
+    if request.transactional_id is None:
+        appended = partition.append(row.records)
+    else:
+        _check_enlisted(call, request.transactional_id, partition, row.records)
+        appended = partition.append(row.records, is_enlisted=True)
     answer.base_offset = appended.base_offset
     answer.append_time_ms = appended.append_time_ms
     answer.start_offset = appended.start_offset
@@ -121,14 +143,76 @@ def _when_committed(
     return done
 
 
-async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Give an idempotent producer an id that no other has had."""
-    if request.transactional_id is None:
-        return InitProducerIdResponse(
-            producer_id=await call.broker.new_producer_id(), producer_epoch=0
-        )
-    error: ChordMQError = InvalidRequest(NO_TRANSACTIONS)
-    timeout_max = call.broker.settings.transaction_max_timeout_ms
-    if not 0 < request.transaction_timeout_ms <= timeout_max:
-        error = InvalidTransactionTimeout(f"at most {timeout_max} ms")
-    return InitProducerIdResponse(error_code=code_of(error), producer_id=-1, producer_epoch=-1)
+def _to_enlist(call: Call, request: ProduceRequest) -> dict[Incarnation, list[Place]]:
+    """Return the partitions that a transaction writes to for the first time, by producer."""
+    places: dict[Incarnation, list[Place]] = {}
+    for row in request.partitions:
+        try:
+            partition = _partition(call, row)
+            producer = _producer(row.records or memoryview(b""))
+        except ChordMQError:
+            continue  # `_append` answers with the same fault
+        if producer.producer_id not in partition.producers.transactions:
+            places.setdefault(producer, []).append((partition.topic, partition.index))
+    return places
+
+
+async def _enlisted(
+    call: Call, request: ProduceRequest, places: dict[Incarnation, list[Place]]
+) -> Buffers | None:
+    """Append once the coordinator knows of the partitions.
+
+    All requests that come meanwhile go the same way, so that they are appended in their order.
+    """
+    assert request.transactional_id is not None
+    fault: ChordMQError | None = None
+    try:
+        for producer in {_producer(row.records) for row in request.partitions if row.records}:
+            await call.broker.transactions.add(
+                request.transactional_id, producer, places.get(producer, ())
+            )
+    except ChordMQError as error:
+        fault = error
+    finally:
+        call.client.enlisting -= 1
+    if fault is not None:
+        return _refusal(call, request, fault)
+    result = _append_all(call, request)
+    return await result if isinstance(result, asyncio.Future) else result
+
+
+def _refusal(call: Call, request: ProduceRequest, fault: ChordMQError) -> Buffers:
+    if request.acks == ACKS_NONE:
+        raise DecodeError(f"a batch sent with acks=0 was refused: {fault}")
+    code = _code_of(fault, call.version)
+    answers = [
+        PartitionAnswer(row.topic, row.topic_id, row.index, code, message=str(fault))
+        for row in request.partitions
+    ]
+    return [write_response(answers, call.version)]
+
+
+def _check_enlisted(
+    call: Call, transactional_id: str, partition: Partition, records: memoryview
+) -> None:
+    """Refuse a transaction's first batch unless its coordinator knows of the partition."""
+    producer = _producer(records)
+    if producer.producer_id not in partition.producers.transactions:
+        place = (partition.topic, partition.index)
+        call.broker.transactions.check_member(transactional_id, producer, place)
+
+
+def _producer(records: memoryview) -> Incarnation:
+    header = read_header(records)
+    return Incarnation(header.producer_id, header.producer_epoch)
+
+
+def _code_of(error: ChordMQError, version: int) -> int:
+    """Return the code that a producer of this version understands."""
+    if isinstance(error, InvalidTransactionState) and version >= ABORTABLE_SINCE:
+        return TRANSACTION_ABORTABLE
+    if isinstance(error, ProducerFenced):
+        return code_of(StaleProducerEpoch())
+    if isinstance(error, CoordinatorLoading | CoordinatorNotAvailable):
+        return code_of(NotEnoughReplicas())  # which producers try again
+    return code_of(error)
