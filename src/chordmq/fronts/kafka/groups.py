@@ -32,7 +32,13 @@ from chordmq.codecs.kafka.messages.list_groups import (
     ListGroupsResponse,
 )
 from chordmq.codecs.kafka.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from chordmq.errors import ChordMQError, GroupNotFound, MemberIdRequired
+from chordmq.errors import (
+    ChordMQError,
+    GroupNotFound,
+    InconsistentProtocol,
+    MemberIdRequired,
+    UnknownMember,
+)
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of
 
@@ -40,6 +46,7 @@ JOIN_TAKES_ID_FIRST = 4
 JOIN_MAY_NAME_NO_PROTOCOL = 7
 JOIN_CAN_SKIP_ASSIGNMENT = 9
 LEAVE_IN_BATCHES = 3
+SYNC_NAMES_PROTOCOL = 5
 DESCRIBE_NAMES_UNKNOWN = 6
 
 CLASSIC = "classic"
@@ -106,6 +113,8 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
         assignments={entry.member_id: bytes(entry.assignment) for entry in request.assignments},
     )
     try:
+        if call.version >= SYNC_NAMES_PROTOCOL and None in (sync.protocol_type, sync.protocol):
+            raise InconsistentProtocol("the protocol of the generation is not named")
         synced = await call.broker.groups.sync(request.group_id, sync)
     except ChordMQError as error:
         return SyncGroupResponse(error_code=code_of(error))
@@ -141,6 +150,8 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     ]
     try:
         results = call.broker.groups.leave(request.group_id, leavers)
+    except UnknownMember as error:  # the group is not known, so none of them is
+        results = [error] * len(leavers)
     except ChordMQError as error:
         return LeaveGroupResponse(error_code=code_of(error))
     codes = [0 if result is None else code_of(result) for result in results]
@@ -190,7 +201,7 @@ def _described(group: Group) -> DescribedGroup:
                 client_id=member.client_id,
                 client_host=member.client_host,
                 member_metadata=member.metadata(group.protocol) if is_stable else b"",
-                member_assignment=member.assignment if is_stable else b"",
+                member_assignment=member.assignment,
             )
             for member in group.roster.members.values()
         ],
@@ -224,7 +235,7 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
 async def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete empty groups with their offsets."""
     rows = []
-    for group_id in request.groups_names:
+    for group_id in dict.fromkeys(request.groups_names):
         row = DeletableGroupResult(group_id=group_id)
         try:
             await call.broker.groups.delete(group_id)
