@@ -9,7 +9,7 @@ from chordmq.storage.log import Log
 from chordmq.storage.segment import Segment
 
 STEP_BYTES = 1 << 20
-PAUSE_S = 1.0
+PAUSE_S = 600.0
 """Rest after each round, so that a node with little data is not read all the time."""
 
 

@@ -12,6 +12,9 @@ _FRONT = struct.Struct(">qi")
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
 _STALE_MIN = 1024
+_VIEWS_MAX = 64
+CHUNK_OVERHEAD = 700
+"""Bytes that a chunk takes besides its data, measured; for single records it is most of it."""
 NOTHING = 2**63 - 1
 """The start of an empty tail: no offset lies at or after it."""
 
@@ -103,7 +106,7 @@ class Tail:
             self.start = base_offset
         self._bases.append(base_offset)
         self._chunks.append(chunk)
-        self._budget.add(chunk, size)
+        self._budget.add(chunk, size + CHUNK_OVERHEAD)
 
     def read(
         self, offset: int, max_bytes: int, limit: int, *, at_least_one: bool = True
@@ -126,7 +129,8 @@ class Tail:
             if end < len(data):
                 break
             number += 1
-        return views
+        # Sending very many small pieces costs more than copying them together.
+        return views if len(views) <= _VIEWS_MAX else [memoryview(b"".join(views))]
 
     def drop_oldest(self) -> None:
         """Forget the oldest chunk."""
@@ -145,7 +149,7 @@ class Tail:
                 del self._bases[: self._first]
                 del self._chunks[: self._first]
                 self._first = 0
-        self._budget.release(size)
+        self._budget.release(size + CHUNK_OVERHEAD)
 
     def expire(self, age_ms: int) -> None:
         """Forget what was added longer ago than `age_ms`."""
