@@ -68,6 +68,28 @@ def test_the_shell_can_complete_commands() -> None:
     assert completed.stdout.split() == ["topics"]
 
 
+def test_the_shell_completes_names_that_the_broker_knows(
+    cli: CommandLine, node: RunningNode, name: str
+) -> None:
+    """X4: shell completion of topics and groups; silent where no broker answers."""
+    cli.ok("produce", f"{name}-topic", stdin="x\n")
+    cli.ok("consume", f"{name}-topic", "--group", f"{name}-group")
+
+    def complete(words: str, bootstrap: str) -> list[str]:
+        completed = run(
+            _CHORDMQ_COMPLETE="complete_bash",
+            COMP_WORDS=words,
+            COMP_CWORD=str(len(words.split()) - 1),
+            CHORDMQ_BOOTSTRAP=bootstrap,
+        )
+        assert completed.stderr == ""
+        return completed.stdout.split()
+
+    assert complete(f"chordmq consume {name}", node.bootstrap) == [f"{name}-topic"]
+    assert complete(f"chordmq groups lag {name}", node.bootstrap) == [f"{name}-group"]
+    assert complete(f"chordmq consume {name}", f"127.0.0.1:{free_port()}") == []
+
+
 def test_the_version_is_printed() -> None:
     assert CommandLine("127.0.0.1:1").ok("--version").out.startswith("chordmq 0.")
 

@@ -1,5 +1,6 @@
 """Lines become records and records become lines."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from chordmq.client.consumer import Consumer, ConsumerSettings
+from chordmq.client.membership import GroupSettings
 from tests.cli.command_line import ENVIRONMENT, CommandLine
 from tests.running_node import RunningNode
 
@@ -100,6 +103,30 @@ def test_a_group_remembers_exactly_what_was_printed(cli: CommandLine, name: str)
     assert cli.ok("consume", name, "-g", name, "-n", "1").lines == ["3"]
     assert cli.ok("consume", name, "-g", name).lines == ["4", "5", "6", "7", "8", "9"]
     assert cli.ok("consume", name, "-g", name).lines == []
+
+
+async def test_a_member_without_partitions_has_nothing_to_wait_for(
+    cli: CommandLine, node: RunningNode, name: str
+) -> None:
+    await asyncio.to_thread(cli.ok, "produce", name, stdin="x\n")
+    settings = GroupSettings(
+        group=name,
+        instance_id="a",
+        session_timeout_ms=6_000,
+        heartbeat_interval_s=0.1,
+        rebalance_timeout_ms=10_000,
+    )
+    command = [sys.executable, "-m", "chordmq", "-b", node.bootstrap, "consume", name, "-g", name]
+    async with Consumer(node.bootstrap, ConsumerSettings(group=settings)) as owner:
+        await owner.subscribe(name)
+        await owner.poll(5.0)
+        second = await asyncio.create_subprocess_exec(
+            *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+        )
+        while second.returncode is None:
+            await owner.poll(0.1)
+        assert await second.communicate() in ((b"", b""), (b"x\n", b""))
+        assert second.returncode == 0
 
 
 @pytest.mark.parametrize(

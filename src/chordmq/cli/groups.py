@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from chordmq.cli.completion import group_names, topic_names
 from chordmq.cli.options import Bootstrap, Json, address
 from chordmq.cli.output import say, show_facts, show_json, show_table
 from chordmq.cli.places import PLACES, read_starts
@@ -22,7 +23,9 @@ app = typer.Typer(
     """,
 )
 
-Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group.")]
+Name = Annotated[
+    str, typer.Argument(metavar="GROUP", help="The group.", autocompletion=group_names)
+]
 
 
 @app.command("list")
@@ -156,7 +159,13 @@ def reset(
     to: Annotated[str, typer.Option("--to", metavar="PLACE", help=f"Where to go: {PLACES}.")],
     topics: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", metavar="TOPIC", help="Topic; all committed ones if none."),
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC",
+            help="Topic; all committed ones if none.",
+            autocompletion=topic_names,
+        ),
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it, do not only show it.")] = False,
     bootstrap: Bootstrap = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from chordmq.cli.completion import group_names, topic_names
 from chordmq.cli.options import Bootstrap, Json, address, pairs
 from chordmq.cli.output import EXIT_USAGE, fail, progress, say, show_json, thousands
 from chordmq.cli.places import PLACES, read_starts
@@ -51,7 +52,10 @@ class Input:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to write.")],
+    topic: Annotated[
+        str,
+        typer.Argument(metavar="TOPIC", help="Where to write.", autocompletion=topic_names),
+    ],
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="Read from a file, not standard input.")
     ] = None,
@@ -214,7 +218,10 @@ class Wanted:
 
 
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="What to read.")],
+    topics: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPIC", help="What to read.", autocompletion=topic_names),
+    ],
     start: Annotated[
         str, typer.Option("--from", metavar="PLACE", help=f"Where to start: {PLACES}.")
     ] = "earliest",
@@ -223,7 +230,12 @@ def consume(
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option("--group", "-g", help="Read as a member of a group, which remembers."),
+        typer.Option(
+            "--group",
+            "-g",
+            help="Read as a member of a group, which remembers.",
+            autocompletion=group_names,
+        ),
     ] = None,
     partitions: Annotated[
         list[int] | None, typer.Option("--partition", "-p", help="Read only this partition.")
@@ -263,16 +275,24 @@ async def _consume(bootstrap: str, wanted: Wanted) -> None:
     import asyncio
     import signal
 
+    loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
+
+    def stop(number: int) -> None:
+        stopped.set()
+        loop.remove_signal_handler(number)  # a second one ends the command at once
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, stop, number)
     consumer = await _consumer(bootstrap, wanted)
     async with consumer:
         await _begin(consumer, wanted)
         ends = None if wanted.follow else await _ends(consumer, wanted)
         left = wanted.count
-        while not stopped.is_set() and not _is_done(consumer, ends):
+        has_joined = wanted.group is None
+        while not stopped.is_set() and not (has_joined and _is_done(consumer, ends)):
             chunk = await consumer.poll(POLL_S)
+            has_joined = True
             if chunk is None:
                 continue
             if left is not None and len(chunk.records) >= left:
@@ -296,7 +316,9 @@ async def _consumer(bootstrap: str, wanted: Wanted) -> "Consumer":
         )
     plain = Consumer(bootstrap)
     (start,) = (await read_starts(wanted.start, plain.cluster, [("", 0)])).values()
-    group = GroupSettings(group=wanted.group, session_timeout_ms=10_000)
+    group = GroupSettings(
+        group=wanted.group, session_timeout_ms=10_000, rebalance_timeout_ms=30_000
+    )
     return Consumer(bootstrap, ConsumerSettings(group=group, start=start))
 
 
@@ -326,11 +348,8 @@ async def _ends(consumer: "Consumer", wanted: Wanted) -> dict["TopicPartition", 
 
 def _is_done(consumer: "Consumer", ends: dict["TopicPartition", int] | None) -> bool:
     """Return whether every assigned partition was read to where it ended at the start."""
-    assigned = consumer.assignment
-    return bool(
-        ends is not None
-        and assigned
-        and all(consumer.position(*pair) >= ends.get(pair, 0) for pair in assigned)
+    return ends is not None and all(
+        consumer.position(*pair) >= ends.get(pair, 0) for pair in consumer.assignment
     )
 
 

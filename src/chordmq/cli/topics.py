@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chordmq.cli.completion import topic_names
 from chordmq.cli.options import Bootstrap, Json, Settings, address, pairs
 from chordmq.cli.output import EXIT_USAGE, fail, say, show_facts, show_json, show_table
 from chordmq.cli.running import run
@@ -26,8 +27,14 @@ app = typer.Typer(
     """,
 )
 
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more topics.")]
-Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
+NewNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more topics.")]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="TOPIC", help="One or more topics.", autocompletion=topic_names),
+]
+Name = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=topic_names)
+]
 
 
 @app.command("list")
@@ -149,7 +156,7 @@ async def _describe_one(admin: "Admin", info: "TopicInfo") -> dict[str, Any]:
 
 @app.command()
 def create(
-    names: Names,
+    names: NewNames,
     partitions: Annotated[
         int, typer.Option("--partitions", "-p", help="Partitions; -1 is the broker's default.")
     ] = -1,
