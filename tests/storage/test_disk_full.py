@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from chordmq.errors import DiskFull, StorageFailed
+from chordmq.storage import files
+from chordmq.storage.log import LogSettings
+from chordmq.storage.segment import Segment
 from tests.storage.logs import SMALL, append, batch, disk, everything
 
 LIMITED = """
@@ -99,6 +102,55 @@ def test_a_write_that_can_not_be_undone_closes_the_log_for_writes(
         with pytest.raises(StorageFailed):
             append(log, batch(b"refused"))
         assert [record.value for record in everything(log)] == [b"kept"]
+        log.close()
+
+
+def test_a_full_disk_can_still_be_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C11: retention and DeleteRecords work without room for a new file."""
+    with disk(tmp_path) as d:
+        log = d.log(SMALL)
+        for _ in range(30):
+            append(log, batch(b"x" * 500))
+        log.flush()
+
+        def refuse(*_: object) -> Segment:
+            raise DiskFull("no room")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Segment, "create", refuse)
+            log.delete_before(30).result()
+            log.settings = LogSettings(retention_ms=0)
+            log.maintain()
+        assert (log.start_offset, len(log.segments)) == (30, 1)
+        append(log, batch(b"next"))
+        assert [record.value for record in everything(log)] == [b"next"]
+        log.close()
+
+
+def test_indexes_that_can_not_be_saved_do_not_stop_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C11: the records are flushed; what can be made from them may wait until there is room."""
+    with disk(tmp_path) as d:
+        log = d.log(SMALL)
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        for _ in range(30):
+            append(log, batch(b"x" * 500))
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "replace", refuse)
+            patch.setattr(os, "pwrite", refuse)
+            log.flush()
+        assert log.flushed_offset == 30
+        waiting = [log.has_unflushed_segments]
+        log.flush()
+        assert [*waiting, log.has_unflushed_segments] == [True, False]
+        assert len(everything(log)) == 30
+        log.close()
+        log = d.log(SMALL)
+        assert log.recovered.bytes_scanned == 0
         log.close()
 
 

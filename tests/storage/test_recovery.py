@@ -105,6 +105,24 @@ def test_a_torn_tail_is_cut_at_the_last_whole_batch(tmp_path: Path) -> None:
             crash(log)
 
 
+@pytest.mark.parametrize("size", [1_000_000, 1_048_576, 3_000_000])
+def test_batches_larger_than_one_read_are_recovered_and_served(tmp_path: Path, size: int) -> None:
+    """D5: however large a batch is, it is read whole."""
+    with disk(tmp_path, tail_bytes=0) as d:
+        log = d.log(LogSettings())
+        for number in range(3):
+            append(log, batch(b"%d" % number * size), batch(b"small"))
+        crash(log)
+        log = d.log(LogSettings())
+        assert [len(record.value or b"") for record in everything(log, max_bytes=1)] == 3 * [
+            size,
+            5,
+        ]
+        assert len(everything(log)) == 6
+        assert log.recovered.bytes_cut == 0
+        log.close()
+
+
 def test_zeros_after_the_last_batch_are_cut(tmp_path: Path) -> None:
     """D5: a file system may have made the file longer before the power cut, but not filled it."""
     with disk(tmp_path) as d:

@@ -138,6 +138,9 @@ class Compaction:
                 _write_all(fd, gap)
                 new.note(read_header(gap), self._settings.index_interval_bytes)
             os.fdatasync(fd)
+        except OSError:
+            cleaned.unlink(missing_ok=True)
+            raise
         finally:
             os.close(fd)
         if len(group) == 1 and not cleaner.changed:

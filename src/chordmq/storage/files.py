@@ -25,6 +25,14 @@ def replace(path: Path, content: bytes) -> None:
     sync(path.parent)
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it, unless it is there, so that they survive a power cut."""
+    if not path.exists():
+        make_directory(path.parent)
+        path.mkdir(exist_ok=True)
+        sync(path.parent)
+
+
 def sync(path: Path) -> None:
     """Wait until the disk has the file, or the names in the directory."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -24,6 +24,8 @@ class CheckpointWork:
 
     indexes: Sequence[tuple[Segment, IndexWrite, int]]
     """Segment, entries to write, and how many entries it then has in its files."""
+    epochs: bytes | None
+    """The content of the leader-epoch checkpoint, if it changed."""
     entries: Sequence[SegmentEntry]
     flushed_segment: int
     flushed_position: int
@@ -42,7 +44,6 @@ class Flush:
     new_directory: bool
     registered: "Future[None] | None"
     """Ends when the catalogue knows a new log; a log that it does not know was never flushed."""
-    epochs: bytes | None
     checkpoint: CheckpointWork | None
     doomed: list[Path]
     checkpointed: bool = False
@@ -76,22 +77,22 @@ class Flush:
             os.fdatasync(fd)
         if self.registered is not None:
             wait([self.registered])
-        if self.epochs is not None:
-            epochs.save(self.directory, self.epochs)
         if self.new_names:
             files.sync(self.directory)
         if self.new_directory:
             files.sync(self.directory.parent)
-        if self.checkpoint is not None:
-            self._save_indexes(self.checkpoint)
-        for path in self.doomed:
-            path.unlink(missing_ok=True)
-
-    def _save_indexes(self, work: CheckpointWork) -> None:
         try:
-            for segment, write, _ in work.indexes:
-                write.save(*segment.index_paths)
-            self.checkpointed = True
+            if self.checkpoint is not None:
+                self._prepare_checkpoint(self.checkpoint)
+            for path in self.doomed:
+                path.unlink(missing_ok=True)
         except OSError as error:
-            # The log is safe and the indexes are still in memory; the next flush tries again.
-            log.warning("cannot save indexes", directory=str(self.directory), error=str(error))
+            # The log itself is safe, and all this can be made from it; the next flush tries again.
+            log.warning("cannot tidy up", directory=str(self.directory), error=str(error))
+
+    def _prepare_checkpoint(self, work: CheckpointWork) -> None:
+        if work.epochs is not None:
+            epochs.save(self.directory, work.epochs)
+        for segment, write, _ in work.indexes:
+            write.save(*segment.index_paths)
+        self.checkpointed = True

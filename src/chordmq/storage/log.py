@@ -3,13 +3,14 @@
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from chordmq.clock import Clock
-from chordmq.errors import OffsetOutOfRange, StorageFailed
+from chordmq.errors import DiskFull, OffsetOutOfRange, StorageFailed
 from chordmq.records.batch import BatchHeader
-from chordmq.storage import compaction, retention, snapshots
+from chordmq.storage import compaction, files, retention, snapshots
 from chordmq.storage.compaction import Compaction, Swap
 from chordmq.storage.flush import CheckpointWork, Flush
 from chordmq.storage.index import RELATIVE_OFFSET_MAX, Index
@@ -55,7 +56,8 @@ class Log:
     def _open(self) -> None:
         self._new_directory = self._new_names = not self.directory.exists()
         if self._new_directory:
-            self.directory.mkdir(parents=True)
+            files.make_directory(self.directory.parent)
+            self.directory.mkdir()
             self._catalogue.forget(self.name)
             self._registered = self._catalogue.save(self.name, _NO_CHECKPOINT)
         entry = None if self._new_directory else self._catalogue.load(self.name)
@@ -89,6 +91,11 @@ class Log:
     def segments(self) -> tuple[Segment, ...]:
         """Return the segments from the oldest to the active one."""
         return tuple(self._segments)
+
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """Return whether a sealed segment waits for a flush, which then lets go of its memory."""
+        return bool(self._unflushed)
 
     @property
     def corruptions(self) -> tuple[str, ...]:
@@ -203,17 +210,19 @@ class Log:
             new_names=self._new_names,
             new_directory=self._new_directory,
             registered=self._registered,
-            epochs=None if self._epochs_saved else self._epochs.dump(),
             checkpoint=self._checkpoint_work(segments) if self._checkpoint_due else None,
             doomed=self._doomed,
         )
         self._new_names = self._new_directory = self._checkpoint_due = False
-        self._epochs_saved, self._doomed = True, []
+        self._doomed = []
         return self._flush
 
     def _checkpoint_work(self, segments: list[Segment]) -> CheckpointWork:
         self._checkpoint_at = self.size
+        epochs = None if self._epochs_saved else self._epochs.dump()
+        self._epochs_saved = True
         return CheckpointWork(
+            epochs=epochs,
             indexes=[
                 (segment, segment.index.unsaved(), len(segment.index))
                 for segment in segments
@@ -236,7 +245,7 @@ class Log:
         if work is None:
             return
         if not flush.checkpointed:
-            self._checkpoint_due = True
+            self._checkpoint_due, self._epochs_saved = True, False
             return
         for segment, _, saved in work.indexes:
             if segment.index is not None:
@@ -324,10 +333,16 @@ class Log:
         assert offset <= self.end_offset
         if offset > self.start_offset:
             self.start_offset = offset
-            if offset == self.end_offset and self._active.size:
-                self._roll()
+            if offset == self.end_offset:
+                self._roll_to_delete()
             self._drop_leading(self._reader.number_of(offset))
         return self._save_start()
+
+    def _roll_to_delete(self) -> None:
+        """Seal the active segment so that it can go; if there is no room for another, it stays."""
+        with suppress(DiskFull):
+            if self._active.size:
+                self._roll()
 
     def _drop_leading(self, count: int) -> None:
         """Remove the oldest segments; readers keep the bytes they have."""
@@ -367,8 +382,8 @@ class Log:
         facts = [segment.entry() for segment in self._segments]
         flushed = [entry for entry in facts if entry.next_offset <= self.flushed_offset]
         count = retention.expired(flushed, settings, self.size, self._clock.now_ms())
-        if count == len(self._segments) and self._active.size:
-            self._roll()
+        if count == len(self._segments):
+            self._roll_to_delete()
         count = min(count, len(self._segments) - 1)
         if count:
             self._drop_leading(count)

@@ -52,6 +52,7 @@ class Recovery:
         self._index_interval = index_interval
         self._now_ms = now_ms
         self._found = Recovered()
+        self._has_unread = False
 
     def run(self) -> Recovered:
         """Return the log's segments, whole and indexed, with the last one open for appending."""
@@ -64,7 +65,7 @@ class Recovery:
                 self._open(base, bases[number + 1 : number + 2])
             else:
                 self._set_aside(base)
-        if not known:
+        if not known and self._has_unread:
             self._rebuild_epochs()
         if found.segments:
             self._open_last()
@@ -134,6 +135,7 @@ class Recovery:
         """Take one segment in: as the catalogue knows it, or by reading what is not known."""
         segment, size = self._known_part(base)
         self._found.segments.append(segment)
+        self._has_unread |= segment.size > 0
         if segment.size == size:
             if following and not all(path.exists() for path in segment.index_paths):
                 self._index_of(segment).unsaved().save(*segment.index_paths)

@@ -36,6 +36,7 @@ INDEX_INTERVAL = 4096
 NO_TIMESTAMP = -1
 
 _FRONT = struct.Struct(">qiibIhi")
+_LENGTH = struct.Struct(">i")
 _READ_AHEAD = 8 << 10  # an index entry may lie this far before the batch that is asked for
 
 
@@ -190,7 +191,7 @@ class Segment:
             if position + len(view) >= self.size:
                 raise CorruptBatch(f"{self.path} at byte {position + end}: batch is cut off")
             position += end
-            size *= 2  # the batch is larger than what was read
+            size = self._batch_size(view[end:], position, self.size)
         return Piece(memoryview(b""), self.next_offset, self.size)
 
     def scan(
@@ -216,11 +217,20 @@ class Segment:
                         done, expected = end_at, following
                 except CorruptBatch as fault:
                     raise CorruptBatch(f"{self.path} at byte {position + done}: {fault}") from fault
-                if not done and position + len(view) >= end:
-                    raise CorruptBatch(f"{self.path} at byte {position}: batch is cut off")
-                if not done:
-                    chunk_bytes *= 2
                 position += done
+                if not done:
+                    if position + len(view) >= end:
+                        raise CorruptBatch(f"{self.path} at byte {position}: batch is cut off")
+                    chunk_bytes = max(chunk_bytes, self._batch_size(view, position, end))
+
+    def _batch_size(self, view: memoryview, position: int, end: int) -> int:
+        """Return how much to read for a batch of which the view has only the beginning."""
+        if len(view) < LENGTH_END:
+            return _READ_AHEAD
+        size: int = _LENGTH.unpack_from(view, LENGTH_END - _LENGTH.size)[0] + LENGTH_END
+        if size > end - position:
+            raise CorruptBatch(f"{self.path} at byte {position}: batch is cut off")
+        return size
 
     def rebuild_index(self) -> None:
         """Make new index files from the log file; raise CorruptBatch if it is damaged itself."""

@@ -18,9 +18,13 @@ _CRC = struct.Struct(">I")
 
 def write(directory: Path, offset: int, data: bytes) -> None:
     """Store a snapshot so that it survives a power cut, and remove old ones."""
-    files.replace(directory / f"{offset:020d}{SUFFIX}", _CRC.pack(crc32c(data)) + data)
-    for path in _paths(directory)[:-KEPT]:
-        path.unlink(missing_ok=True)
+    path = directory / f"{offset:020d}{SUFFIX}"
+    try:
+        files.replace(path, _CRC.pack(crc32c(data)) + data)
+    except OSError as error:
+        raise files.write_fault(path, error) from error
+    for old in _paths(directory)[:-KEPT]:
+        old.unlink(missing_ok=True)
 
 
 def newest(directory: Path, end_offset: int) -> tuple[int, bytes] | None:

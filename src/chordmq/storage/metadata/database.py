@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from chordmq.errors import StorageFailed
+from chordmq.storage import files
 
 Result = TypeVar("Result")
 
@@ -29,6 +30,7 @@ class Database:
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chordmq-meta")
         try:
             self._connection = self._writer.submit(_open, path).result()
+            files.sync(path.parent)
         except sqlite3.Error as error:
             self._writer.shutdown()
             raise StorageFailed(f"cannot open {path}: {error}") from error
@@ -82,9 +84,11 @@ def _in_transaction(
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+        if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
+            raise  # of the work's own making
         raise StorageFailed(f"the metadata database failed: {error}") from error
     return result
 
