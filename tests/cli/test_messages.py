@@ -33,7 +33,7 @@ def test_keys_headers_and_formats(cli: CommandLine, name: str) -> None:
 
 
 def test_json_lines_carry_everything_and_can_be_produced_again(cli: CommandLine, name: str) -> None:
-    """X4: stable JSON; X1: key, headers and bytes that are not text are preserved."""
+    """X4: stable JSON; key, headers and bytes that are not text are preserved."""
     cli.ok("produce", name, "-k", ":", "-H", "h=x", stdin=b"k:v\n\xff\xfe:w\n")
     lines = cli.ok("consume", name, "--json").lines
     first, second = map(json.loads, lines)

@@ -17,7 +17,7 @@ HEADERS = st.dictionaries(NAMES, st.none() | st.binary(max_size=5), max_size=3)
 def test_a_record_survives_its_way_through_json(
     key: bytes | None, value: bytes | None, headers: dict[str, bytes | None]
 ) -> None:
-    """X1: nothing is lost between consume --json and produce --json-lines, text or not."""
+    """Nothing is lost between consume --json and produce --json-lines, text or not."""
     record = Record(5, 1_000, key, value, tuple(headers.items()))
     parsed = from_json(to_json("t", 3, record).encode())
     assert parsed == (key, value, record.headers)

@@ -35,7 +35,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def test_records_come_back_from_kafka(
     kafka: str, name: str, compression: Compression
 ) -> None:
-    """E7, C5: the same client, idempotent and with every compression, on Apache Kafka."""
+    """The same client, idempotent and with every compression, on Apache Kafka."""
     async with Producer(kafka, ProducerSettings(compression=compression)) as producer:
         deliveries = [await producer.enqueue(name, b"%d" % n, key=b"k") for n in range(1_000)]
         assert [await delivery for delivery in deliveries] == list(range(1_000))
@@ -50,7 +50,7 @@ async def test_records_come_back_from_kafka(
 
 
 async def test_a_group_on_kafka_remembers_its_place(kafka: str, name: str) -> None:
-    """A5, E7: join, commit, leave and resume against Kafka's coordinator."""
+    """Join, commit, leave and resume against Kafka's coordinator."""
     settings = ConsumerSettings(
         group=GroupSettings(group=name, session_timeout_ms=6_000, rebalance_timeout_ms=10_000)
     )

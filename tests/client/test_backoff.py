@@ -6,7 +6,7 @@ from chordmq.client.backoff import FIRST_S, JITTER, MOST_S, Backoff
 
 
 def test_waits_double_with_jitter_up_to_a_limit() -> None:
-    """C14: retries back off exponentially, with jitter."""
+    """Retries back off exponentially, with jitter."""
     backoff = Backoff(random.Random(7))
     waits = [backoff.next_s() for _ in range(40)]
     for number, wait in enumerate(waits):

@@ -69,7 +69,7 @@ async def test_a_partition_that_does_not_exist_has_no_leader(node: RunningNode, 
 
 
 async def test_a_lost_connection_is_opened_anew(own_node: RunningNode) -> None:
-    """C14: an outgoing connection is retried with back-off until the node is back."""
+    """An outgoing connection is retried with back-off until the node is back."""
     cluster = Cluster(own_node.bootstrap)
     await cluster.open()
     own_node.kill9()

@@ -170,7 +170,7 @@ async def test_a_record_whose_processing_failed_is_read_again(node: RunningNode,
 async def test_two_members_share_a_topic_and_each_record_is_read_by_one(
     node: RunningNode, name: str
 ) -> None:
-    """A3: a shared index; each record is processed by exactly one member."""
+    """Each record is processed by exactly one member, also across the rebalance."""
     await fill(node.bootstrap, name, 400, partitions=4)
     seen: Counter[int] = Counter()
     owners: dict[int, set[int]] = {1: set(), 2: set()}
@@ -246,7 +246,7 @@ async def test_a_manual_commit_counts_the_record_in_hand(node: RunningNode, name
 
 
 async def test_a_consumer_survives_a_restart_of_its_node(own_node: RunningNode, name: str) -> None:
-    """C14: the client reconnects by itself and goes on where it was."""
+    """The client reconnects by itself and goes on where it was."""
     await fill(own_node.bootstrap, name, 10)
     async with Consumer(own_node.bootstrap, member(name)) as consumer:
         await consumer.subscribe(name)

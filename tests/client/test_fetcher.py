@@ -39,7 +39,7 @@ def test_markers_are_not_shown_but_passed() -> None:
 
 
 def test_records_of_aborted_transactions_are_hidden() -> None:
-    """C3: read_committed never shows an aborted record."""
+    """A reader never sees an aborted record."""
     data = (
         batch(0, b"kept", flags=TRANSACTIONAL, producer_id=1)
         + batch(1, b"aborted", flags=TRANSACTIONAL, producer_id=2)
@@ -52,7 +52,7 @@ def test_records_of_aborted_transactions_are_hidden() -> None:
 
 
 def test_a_damaged_batch_is_never_handed_out() -> None:
-    """D4: a corrupt record is never delivered."""
+    """The client checks what it got, whatever the broker has checked."""
     data = bytearray(batch(0, b"a" * 50))
     data[-5] ^= 1
     with pytest.raises(CorruptBatch):

@@ -23,7 +23,7 @@ def test_murmur2_gives_the_numbers_of_kafkas_own_test(key: bytes, expected: int)
 
 
 def test_a_key_goes_where_the_java_client_would_send_it() -> None:
-    """E12: records of one key stay in one partition, whichever client wrote them."""
+    """Records of one key stay in one partition, whichever client wrote them."""
     from kafka.partitioner.default import murmur2 as peer
 
     for number in range(500):

@@ -52,7 +52,7 @@ def scripted_produce(broker: ScriptedBroker, *script: Any) -> None:
 async def test_a_record_comes_back_as_it_was_sent(
     node: RunningNode, name: str, compression: Compression
 ) -> None:
-    """E12: the client writes with every compression; C5: the broker keeps it as received."""
+    """C5: every compression, from this client and back."""
     headers = (("source", b"test"), ("empty", None))
     async with Producer(node.bootstrap, ProducerSettings(compression=compression)) as producer:
         assert await producer.send(name, b"value" * 100, key=b"key", headers=headers) == 0
@@ -101,7 +101,7 @@ async def test_a_slow_producer_spreads_records_without_keys_too(
 
 
 async def test_a_full_buffer_makes_the_sender_wait(node: RunningNode, name: str) -> None:
-    """E6: back-pressure; memory stays bounded however fast the application is."""
+    """Memory stays bounded however fast the application is."""
     settings = ProducerSettings(buffer_bytes=10_000, batch_bytes=4_000)
     async with Producer(node.bootstrap, settings) as producer:
         most = 0
@@ -152,7 +152,7 @@ async def test_batches_too_large_for_their_topic_are_split(node: RunningNode, na
 async def test_every_record_is_stored_once_and_in_order_though_the_node_is_killed(
     own_node: RunningNode, name: str
 ) -> None:
-    """C3: exactly one copy under retries, across kill -9; C14: the client finds its way back."""
+    """C3: exactly one copy under retries, across kill -9."""
     count = 6_000
     async with Producer(own_node.bootstrap, ProducerSettings(batch_bytes=5_000)) as producer:
 
