@@ -36,8 +36,9 @@ Kafka.
 KAFKA_LIMITS = """
 ## What to know
 
-- A transactional producer is refused with INVALID_REQUEST and the reason; idempotent producers
-  are complete.
+- Transactions are complete in both protocols. With the first, a request that meets the end of
+  the transaction before it waits up to a second for that, before it is told
+  CONCURRENT_TRANSACTIONS. Two-phase commit (KIP-939) is not there.
 - SASL is not there yet: SaslHandshake answers UNSUPPORTED_SASL_MECHANISM. Until it is, a node
   listens beyond this machine only with `--insecure`.
 - Record formats older than 2 (Kafka before 0.11) are not stored. Kafka 4 does not take them

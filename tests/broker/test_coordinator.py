@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from chordmq.broker.broker import Broker
-from chordmq.broker.coordinator import Commit, GroupCoordinator
+from chordmq.broker.coordinator import GroupCoordinator
 from chordmq.broker.flusher import Flusher
-from chordmq.broker.group_log import TOPIC, java_hash
+from chordmq.broker.group_log import TOPIC
 from chordmq.broker.group_states import State
+from chordmq.broker.internal_log import java_hash
 from chordmq.broker.membership import Identity, Join, Joined, Leaver, Sync
+from chordmq.broker.offsets import Commit
 from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import ManualClock
 from chordmq.errors import (

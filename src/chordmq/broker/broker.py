@@ -7,11 +7,15 @@ from pathlib import Path
 from chordmq.broker.coordinator import GroupCoordinator
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.partition import Partition, Shared, log_settings
+from chordmq.broker.producers import Incarnation
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topics import Topic, Topics
+from chordmq.broker.transaction_coordinator import TransactionCoordinator
 from chordmq.broker.upkeep import Upkeep
 from chordmq.clock import Clock
 from chordmq.errors import UnknownTopic
+from chordmq.records.batch import TRANSACTIONAL
+from chordmq.records.marker import Marker
 from chordmq.records.record import NewRecord, build_batch
 from chordmq.storage.directories import partition_directory
 from chordmq.storage.log import Log
@@ -39,6 +43,7 @@ class Broker:
         self._logs = directory / "topics"
         self.topics = Topics(self._logs, TopicTable(self.database), settings, self._open_partition)
         self.groups = GroupCoordinator(self)
+        self.transactions = TransactionCoordinator(self, self.groups)
         self.topics.on_deleted = self.groups.forget_topic
         self.upkeep = Upkeep(directory, self.partitions, settings, self.shared)
         self._producer_ids: Iterator[int] = iter(())
@@ -67,14 +72,32 @@ class Broker:
         for topic in self.topics:
             yield from topic.partitions
 
-    async def append_records(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
-        """Append records as one batch; return the first offset once all are committed."""
+    async def append_records(
+        self,
+        topic: str,
+        partition: int,
+        records: Sequence[NewRecord],
+        *,
+        producer: Incarnation | None = None,
+    ) -> int:
+        """Append records as one batch; return the first offset once all are committed.
+
+        With a producer the batch is part of its transaction.
+        """
         target = self.partition(topic, partition)
-        appended = target.append(memoryview(build_batch(records)))
-        committed = target.committed(appended.next_offset)
-        if committed is not None:
-            await committed
+        if producer is None:
+            data = build_batch(records)
+        else:
+            producer_id, epoch = producer
+            data = build_batch(records, flags=TRANSACTIONAL, producer_id=producer_id, epoch=epoch)
+        appended = target.append(memoryview(data), is_enlisted=producer is not None)
+        await _committed(target, appended.next_offset)
         return appended.base_offset
+
+    async def append_marker(self, topic: str, partition: int, marker: Marker) -> None:
+        """End a transaction in one partition; return once its marker is committed."""
+        target = self.partition(topic, partition)
+        await _committed(target, target.append_marker(marker))
 
     async def new_producer_id(self) -> int:
         """Return an id that no producer has had, also across restarts."""
@@ -89,6 +112,7 @@ class Broker:
         """Serve groups, remove deleted topics and look after the logs, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.groups.run())
+            tasks.create_task(self.transactions.run())
             tasks.create_task(self.topics.run())
             tasks.create_task(self.upkeep.run())
 
@@ -102,6 +126,19 @@ class Broker:
         directory = partition_directory(self._logs, topic.name, index)
         log = Log(directory, log_settings(topic.settings), self.clock, self.tail, self._catalogue)
         return Partition(topic.name, index, log, topic.settings, self.shared)
+
+
+async def _committed(partition: Partition, next_offset: int) -> None:
+    """Wait until all before the offset is committed; raise UnknownTopic if that cannot be."""
+    committed = partition.committed(next_offset)
+    if committed is None:
+        return
+    try:
+        await committed
+    except asyncio.CancelledError:
+        if partition.is_closed:
+            raise UnknownTopic(f"{partition.topic} was deleted meanwhile") from None
+        raise
 
 
 def _partition(topic: Topic, index: int) -> Partition:

@@ -6,18 +6,26 @@ import itertools
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import structlog
 
 from chordmq.broker.consumer_protocol import CONSUMER
 from chordmq.broker.deadlines import Deadlines
-from chordmq.broker.group_log import GroupLog, Host
+from chordmq.broker.group_log import GROUP_TOPIC, TOPIC
 from chordmq.broker.group_records import GroupLogRecord, GroupRecord
 from chordmq.broker.group_states import State
 from chordmq.broker.groups import Answer, Group, Outbox
+from chordmq.broker.internal_log import Done, Host, InternalLog
 from chordmq.broker.membership import GroupSnapshot, Identity, Join, Joined, Leaver, Sync, Synced
-from chordmq.broker.offsets import CommittedOffset, OffsetKey, OffsetRecord, Offsets, Place
+from chordmq.broker.offsets import (
+    Commit,
+    CommittedOffset,
+    OffsetKey,
+    OffsetRecord,
+    Offsets,
+    Place,
+)
+from chordmq.broker.producers import Incarnation
 from chordmq.errors import (
     ChordMQError,
     CoordinatorLoading,
@@ -30,6 +38,7 @@ from chordmq.errors import (
     InvalidRequest,
     UnknownMember,
 )
+from chordmq.records.marker import Marker
 
 log = structlog.get_logger(__name__)
 
@@ -37,16 +46,7 @@ EXPIRY_INTERVAL_S = 600
 NAME_BYTES_MAX = 2**15 - 1
 """Names and texts longer than this do not fit the log's format."""
 _MINUTE_MS = 60_000
-
-
-class Commit(NamedTuple):
-    """One offset that a group wants to keep."""
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
+OUTSIDER = Identity()
 
 
 class GroupCoordinator:
@@ -58,7 +58,7 @@ class GroupCoordinator:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._log = GroupLog(host)
+        self._log = InternalLog(host, GROUP_TOPIC)
         self._groups: dict[str, Group] = {}
         self._offsets = Offsets(min(host.settings.offset_metadata_max_bytes, NAME_BYTES_MAX))
         self._waiting: dict[int, asyncio.Future[Joined | Synced]] = {}
@@ -158,32 +158,55 @@ class GroupCoordinator:
         Old consumers without a group commit under the empty id.
         """
         self._check(group_id or "none")
+        self._check_commit(group_id, identity)
+        now_ms = self._host.clock.now_ms()
+        records, results = self._offsets.commits(group_id, commits, now_ms, retention_ms)
+        if records:
+            await self._write(group_id, records)
+        return results
+
+    async def commit_in_transaction(
+        self,
+        group_id: str,
+        identity: Identity,
+        producer: Incarnation,
+        commits: Sequence[Commit],
+    ) -> list[ChordMQError | None]:
+        """Log offsets that count when the producer's transaction is committed."""
+        self._check(group_id)
+        if identity != OUTSIDER:  # old clients do not say on whose behalf they commit
+            self._check_commit(group_id, identity)
+        records, results = self._offsets.commits(group_id, commits, self._host.clock.now_ms())
+        if records:
+            await self._write(group_id, records, producer)
+        return results
+
+    async def end_transaction(self, log_partition: int, marker: Marker) -> None:
+        """Let the offsets of a transaction count, or not, in one partition of the log."""
+        await self.loaded.wait()
+
+        def ended() -> None:
+            for group_id in self._offsets.replay_marker(log_partition, marker):
+                if group_id not in self._groups:
+                    self._settle(self._new_group(group_id))
+
+        await self._logged(partial(self._log.append_marker, log_partition, marker), ended)
+
+    def place_of(self, group_id: str) -> Place:
+        """Return the partition that keeps a group's offsets, which transactions must include."""
+        return TOPIC, self._log.partition_of(group_id)
+
+    def pending(self, group_id: str) -> set[Place]:
+        """Return where transactions that are not finished would move a group."""
+        self._check_loaded()
+        return self._offsets.pending(group_id)
+
+    def _check_commit(self, group_id: str, identity: Identity) -> None:
         group = self._groups.get(group_id)
         if group is not None:
             group.check_commit(identity, self._now_ms())
         elif identity.generation >= 0:
             raise IllegalGeneration(f"group {group_id} has no generation {identity.generation}")
-        now_ms = self._host.clock.now_ms()
-        expire_ms = now_ms + retention_ms if retention_ms >= 0 else -1
-        records: list[GroupLogRecord] = []
-        results: list[ChordMQError | None] = []
-        for commit in commits:
-            committed = CommittedOffset(
-                offset=commit.offset,
-                leader_epoch=commit.leader_epoch,
-                metadata=commit.metadata,
-                commit_ms=now_ms,
-                expire_ms=expire_ms,
-            )
-            key = OffsetKey(group_id, commit.topic, commit.partition)
-            try:
-                records.append(self._offsets.commit(key, committed))
-                results.append(None)
-            except ChordMQError as error:
-                results.append(error)
-        if records:
-            await self._write(group_id, records)
-        return results
 
     def committed(self, group_id: str) -> Mapping[Place, CommittedOffset]:
         """Return what a group has committed; a group that nobody knows has committed nothing."""
@@ -250,13 +273,16 @@ class GroupCoordinator:
     async def _load(self) -> None:
         """Rebuild offsets and groups from the log; members get a whole session to come back."""
         snapshots: dict[str, GroupSnapshot] = {}
-        async for record in self._log.replay():
-            if isinstance(record, OffsetRecord):
-                self._offsets.replay(record)
-            elif record.snapshot is None:
-                snapshots.pop(record.group_id, None)
-            else:
-                snapshots[record.group_id] = record.snapshot
+        async for batch in self._log.replay():
+            if batch.marker is not None:
+                self._offsets.replay_marker(batch.partition, batch.marker)
+            for record in batch.entries:
+                if isinstance(record, OffsetRecord):
+                    self._replay_offset(record, batch.partition, batch.producer)
+                elif record.snapshot is None:
+                    snapshots.pop(record.group_id, None)
+                else:
+                    snapshots[record.group_id] = record.snapshot
         for group_id in [*snapshots, *self._offsets.groups()]:
             self._groups.setdefault(group_id, self._new_group(group_id))
         for group_id, snapshot in snapshots.items():
@@ -342,12 +368,25 @@ class GroupCoordinator:
         except CoordinatorNotAvailable as error:
             self._send([(ticket, error) for ticket, _ in outbox.answers])
 
-    async def _write(self, group_id: str, records: Sequence[GroupLogRecord]) -> None:
+    async def _write(
+        self,
+        group_id: str,
+        records: Sequence[GroupLogRecord],
+        producer: Incarnation | None = None,
+    ) -> None:
         """Write records, and return once they are in the log and applied."""
+        await self._logged(
+            lambda done: self._log.append(group_id, records, done, producer),
+            lambda: self._apply(records, producer=producer),
+        )
+
+    async def _logged(self, append: Callable[[Done], None], apply: Callable[[], None]) -> None:
+        """Have something written, apply it once it is in the log, and return then."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: ChordMQError | None) -> None:
-            self._apply(records, error)
+            if error is None:
+                apply()
             if written.done():  # the client that asked is gone
                 return
             if error is None:
@@ -355,19 +394,33 @@ class GroupCoordinator:
             else:
                 written.set_exception(error)
 
-        self._log.append(group_id, records, done)
+        append(done)
         await written
 
-    def _apply(self, records: Sequence[GroupLogRecord], error: ChordMQError | None) -> None:
+    def _apply(
+        self,
+        records: Sequence[GroupLogRecord],
+        error: ChordMQError | None = None,
+        producer: Incarnation | None = None,
+    ) -> None:
         if error is not None:
             return
         for record in records:
             if isinstance(record, OffsetRecord):
-                self._offsets.replay(record)
-                if record.key.group_id not in self._groups:
-                    self._settle(self._new_group(record.key.group_id))
+                group_id = record.key.group_id
+                self._replay_offset(record, self._log.partition_of(group_id), producer)
+                if group_id not in self._groups:
+                    self._settle(self._new_group(group_id))
             else:
                 self._delete(record.group_id)
+
+    def _replay_offset(
+        self, record: OffsetRecord, log_partition: int, producer: Incarnation | None
+    ) -> None:
+        if producer is None:
+            self._offsets.replay(record)
+        else:
+            self._offsets.replay_pending(log_partition, producer.producer_id, record)
 
     def _delete(self, group_id: str) -> None:
         group = self._groups.get(group_id)

@@ -1,10 +1,11 @@
 """Committed offsets of all groups: decides what to log, and applies what the log holds."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from chordmq.errors import OffsetMetadataTooLarge
+from chordmq.errors import ChordMQError, OffsetMetadataTooLarge
+from chordmq.records.marker import Marker
 
 Place = tuple[str, int]
 """A topic and the index of one of its partitions."""
@@ -20,6 +21,16 @@ class CommittedOffset:
     commit_ms: int
     expire_ms: int = -1
     """When an old client wants it forgotten; -1 leaves that to the node's setting."""
+
+
+class Commit(NamedTuple):
+    """One offset that a group wants to keep."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
 
 
 class OffsetKey(NamedTuple):
@@ -43,6 +54,8 @@ class Offsets:
     def __init__(self, metadata_bytes_max: int) -> None:
         self._metadata_bytes_max = metadata_bytes_max
         self._groups: dict[str, dict[Place, CommittedOffset]] = {}
+        self._pending: dict[tuple[int, int], dict[OffsetKey, CommittedOffset]] = {}
+        """Offsets of open transactions, by partition of the log and producer id."""
 
     def of_group(self, group_id: str) -> Mapping[Place, CommittedOffset]:
         """Return what a group has committed, by topic and partition."""
@@ -52,9 +65,41 @@ class Offsets:
         """Yield the groups that have committed anything."""
         return iter(self._groups)
 
+    def pending(self, group_id: str) -> set[Place]:
+        """Return where transactions that are not finished would move a group."""
+        return {
+            (key.topic, key.partition)
+            for offsets in self._pending.values()
+            for key in offsets
+            if key.group_id == group_id
+        }
+
     def topics(self) -> set[str]:
         """Return the topics in which any group has committed."""
         return {topic for places in self._groups.values() for topic, _ in places}
+
+    def commits(
+        self, group_id: str, commits: Iterable[Commit], now_ms: int, retention_ms: int = -1
+    ) -> tuple[list[OffsetRecord], list[ChordMQError | None]]:
+        """Return the records that commit offsets, and the error of each offset or None."""
+        expire_ms = now_ms + retention_ms if retention_ms >= 0 else -1
+        records: list[OffsetRecord] = []
+        results: list[ChordMQError | None] = []
+        for commit in commits:
+            committed = CommittedOffset(
+                offset=commit.offset,
+                leader_epoch=commit.leader_epoch,
+                metadata=commit.metadata,
+                commit_ms=now_ms,
+                expire_ms=expire_ms,
+            )
+            key = OffsetKey(group_id, commit.topic, commit.partition)
+            try:
+                records.append(self.commit(key, committed))
+                results.append(None)
+            except OffsetMetadataTooLarge as error:
+                results.append(error)
+        return records, results
 
     def commit(self, key: OffsetKey, committed: CommittedOffset) -> OffsetRecord:
         """Return the record that commits an offset, or raise why it must not be."""
@@ -100,8 +145,28 @@ class Offsets:
                 expired.append(OffsetRecord(OffsetKey(group_id, topic, partition), None))
         return expired
 
+    def replay_pending(self, log_partition: int, producer_id: int, record: OffsetRecord) -> None:
+        """Take over an offset that counts when its transaction is committed."""
+        if record.committed is not None:
+            offsets = self._pending.setdefault((log_partition, producer_id), {})
+            offsets[record.key] = record.committed
+
+    def replay_marker(self, log_partition: int, marker: Marker) -> list[str]:
+        """Let a transaction's offsets count, or not; return the groups that moved."""
+        offsets = self._pending.pop((log_partition, marker.producer_id), {})
+        if not marker.is_commit:
+            return []
+        for key, committed in offsets.items():
+            self._apply(OffsetRecord(key, committed))
+        return list({key.group_id for key in offsets})
+
     def replay(self, record: OffsetRecord) -> None:
         """Take over what the log says of one offset."""
+        for offsets in self._pending.values():  # the log's order decides: this came later
+            offsets.pop(record.key, None)
+        self._apply(record)
+
+    def _apply(self, record: OffsetRecord) -> None:
         group_id, topic, partition = record.key
         if record.committed is not None:
             self._groups.setdefault(group_id, {})[topic, partition] = record.committed

@@ -18,7 +18,8 @@ from chordmq.errors import (
     UnknownLeaderEpoch,
     UnknownTopic,
 )
-from chordmq.records.batch import BatchHeader, place
+from chordmq.records.batch import BatchHeader, place, read_header, walk
+from chordmq.records.marker import Marker, build_marker, read_marker
 from chordmq.storage.log import Log, LogSettings
 
 NO_EPOCH = -1
@@ -98,30 +99,48 @@ class Partition:
     @property
     def stable_offset(self) -> int:
         """Return the end of what a reader of committed transactions may see."""
-        return self.high_watermark
+        return max(
+            self.producers.transactions.stable_offset(self.high_watermark), self.log.start_offset
+        )
 
-    def append(self, data: memoryview) -> Appended:
-        """Check one batch, give it its offsets and write it; a repeated one is not stored again."""
+    def append(self, data: memoryview, *, is_enlisted: bool = False) -> Appended:
+        """Check one batch, give it its offsets and write it; a repeated one is not stored again.
+
+        A transaction may begin here only if its coordinator has enlisted the partition.
+        """
+        self._check_open()
+        log = self.log
+        data, header, append_time_ms = self._intake.check(data)
+        if header.producer_id != NO_PRODUCER:
+            known = self.producers.check(header, is_enlisted=is_enlisted)
+            if known is not None:
+                last = known + header.last_offset_delta
+                return Appended(known, last + 1, append_time_ms, log.start_offset)
+        self._write(data, header)
+        return Appended(header.base_offset, header.next_offset, append_time_ms, log.start_offset)
+
+    def append_marker(self, marker: Marker) -> int:
+        """End a producer's transaction here, and return the offset after its marker."""
+        self._check_open()
+        self.producers.check_marker(marker)
+        data = memoryview(build_marker(marker, self._shared.clock.now_ms()))
+        header = read_header(data)
+        self._write(data, header, marker)
+        return header.next_offset
+
+    def _check_open(self) -> None:
         if self.is_closed:
             raise UnknownTopic(f"{self.topic} was deleted")
         if self._shared.full:
             raise DiskFull(self._shared.full)
-        log = self.log
-        data, header, append_time_ms = self._intake.check(data)
-        if header.producer_id != NO_PRODUCER:
-            known = self.producers.check(header)
-            if known is not None:
-                last = known + header.last_offset_delta
-                return Appended(known, last + 1, append_time_ms, log.start_offset)
-        base = header.base_offset = log.end_offset
-        header.leader_epoch = self.leader_epoch
-        place(data, 0, base, self.leader_epoch)
-        log.append(data, [header])
-        self._written(header)
-        return Appended(base, header.next_offset, append_time_ms, log.start_offset)
 
-    def _written(self, header: BatchHeader) -> None:
-        self.producers.replay(header)
+    def _write(self, data: memoryview, header: BatchHeader, marker: Marker | None = None) -> None:
+        """Give the batch the next offsets, and remember it once it is in the log."""
+        header.base_offset = self.log.end_offset
+        header.leader_epoch = self.leader_epoch
+        place(data, 0, header.base_offset, self.leader_epoch)
+        self.log.append(data, [header])
+        self.producers.replay(header, marker)
         self.bytes_in += header.size
         self.records_in += header.record_count
         if self._flushes:
@@ -159,17 +178,29 @@ class Partition:
             for reader in readers:
                 reader.wake()
 
-    def read(self, offset: int, max_bytes: int) -> list[memoryview]:
-        """Return whole committed batches from the one that holds `offset` on."""
+    def read(self, offset: int, max_bytes: int, *, only_stable: bool = False) -> list[memoryview]:
+        """Return whole committed batches from the one that holds `offset` on.
+
+        `only_stable` ends before the first transaction that is not decided.
+        """
         log = self.log
         if not log.start_offset <= offset <= log.end_offset:
             raise OffsetOutOfRange(
                 f"{self.topic}-{self.index} has offsets {log.start_offset} to {log.end_offset}, "
                 f"not {offset}"
             )
-        if offset >= self.high_watermark:
+        limit = self.stable_offset if only_stable else self.high_watermark
+        if offset >= limit:
             return []
-        return log.read(offset, max_bytes, limit=self.high_watermark)
+        return log.read(offset, max_bytes, limit=limit)
+
+    def aborted_in(self, offset: int, buffers: list[memoryview]) -> list[tuple[int, int]]:
+        """Return (producer id, first offset) of each aborted transaction in what was read."""
+        transactions = self.producers.transactions
+        if not buffers or not transactions.aborted:
+            return []
+        end = max(header.next_offset for _, header in walk(buffers[-1]))
+        return transactions.aborted_between(offset, end)
 
     def wait(self, reader: Reader) -> None:
         """Have `reader` woken once when more is committed."""
@@ -199,6 +230,7 @@ class Partition:
 
     async def save_producers(self) -> None:
         """Store the producers' state beside the log, so that the next start reads less."""
+        self.producers.transactions.forget_before(self.log.start_offset)
         end = self.log.end_offset
         if end > self._saved_offset and self.producers.producers:
             self._saved_offset = end
@@ -215,7 +247,12 @@ class Partition:
             except CorruptBatch:
                 pass  # the batches themselves say the same, only slower
         for header in self.log.batches(start):
-            self.producers.replay(header)
+            self.producers.replay(header, self._marker(header) if header.is_control else None)
+        self.producers.transactions.forget_before(self.log.start_offset)
+
+    def _marker(self, header: BatchHeader) -> Marker:
+        """Read what a control batch of the log holds."""
+        return read_marker(self.log.read(header.base_offset, 1)[0][: header.size])
 
     def close(self) -> None:
         """Store what a restart needs, and close the log; blocks."""

@@ -1,20 +1,46 @@
-"""Idempotent producers of one partition: a batch sent again is recognised, a gap is refused."""
+"""Producers of one partition: a batch sent again is recognised, a gap is refused.
+
+The snapshot, big-endian: format u8 (2), producer count u32; for each its id i64, epoch i16, time
+of its last batch i64, coordinator epoch i32, first offset of its open transaction i64 (-1: none),
+batch count u8, and each batch as first and last sequence i32 and base offset i64; then the count
+of aborted transactions u32, each as producer id, first, last and stable offset, all i64.
+"""
 
 import struct
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from chordmq.errors import CorruptBatch, DuplicateSequence, OutOfOrderSequence, StaleProducerEpoch
-from chordmq.records.batch import BatchHeader
+from chordmq.broker.isolation import Aborted, Isolation
+from chordmq.errors import (
+    CoordinatorFenced,
+    CorruptBatch,
+    DuplicateSequence,
+    InvalidTransactionState,
+    OutOfOrderSequence,
+    StaleProducerEpoch,
+)
+from chordmq.records.batch import TRANSACTIONAL, BatchHeader
+from chordmq.records.marker import Marker
 
 NO_PRODUCER = -1
+NO_SEQUENCE = -1
 BATCHES_REMEMBERED = 5  # Kafka's clients keep at most five requests in flight
 SEQUENCE_MASK = 0x7FFFFFFF
 
 _COUNT = struct.Struct(">BI")
-_PRODUCER = struct.Struct(">qhqB")
+_PRODUCER = struct.Struct(">qhqiqB")
 _BATCH = struct.Struct(">iiq")
-SNAPSHOT_FORMAT = 1
+_ABORTED_COUNT = struct.Struct(">I")
+_ABORTED = struct.Struct(">qqqq")
+SNAPSHOT_FORMAT = 2
+
+
+class Incarnation(NamedTuple):
+    """A producer id and its epoch; a newer epoch fences the ones before it."""
+
+    producer_id: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +58,7 @@ class Producer:
 
     epoch: int
     last_timestamp: int = -1
+    coordinator_epoch: int = -1
     batches: deque[SentBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
 
     @property
@@ -45,9 +72,28 @@ class ProducerState:
 
     def __init__(self) -> None:
         self.producers: dict[int, Producer] = {}
+        self.transactions = Isolation()
 
-    def check(self, header: BatchHeader) -> int | None:
-        """Return None for a new batch, or the offset that the same batch got the first time."""
+    def check(self, header: BatchHeader, *, is_enlisted: bool = False) -> int | None:
+        """Return None for a new batch, or the offset that the same batch got the first time.
+
+        `is_enlisted` says that the coordinator knows of a transaction's first batch here.
+        """
+        known = self._check_order(header)
+        if known is None:
+            is_open = header.producer_id in self.transactions
+            if header.attributes & TRANSACTIONAL:
+                if not (is_open or is_enlisted):
+                    raise InvalidTransactionState(
+                        f"the partition is in no transaction of producer {header.producer_id}"
+                    )
+            elif is_open:
+                raise InvalidTransactionState(
+                    f"producer {header.producer_id} is in a transaction, its batch is not"
+                )
+        return known
+
+    def _check_order(self, header: BatchHeader) -> int | None:
         producer = self.producers.get(header.producer_id)
         if producer is None:
             return None  # first batch here, or the producer was forgotten: any number may be next
@@ -57,7 +103,7 @@ class ProducerState:
                 f"the batch comes from epoch {header.producer_epoch}"
             )
         if header.producer_epoch > producer.epoch:
-            if header.base_sequence != 0:
+            if header.base_sequence > 0:
                 raise OutOfOrderSequence(
                     f"a new epoch of producer {header.producer_id} begins with sequence 0, "
                     f"not {header.base_sequence}"
@@ -66,7 +112,7 @@ class ProducerState:
         return self._check_sequence(producer, header)
 
     def _check_sequence(self, producer: Producer, header: BatchHeader) -> int | None:
-        if not producer.batches:
+        if not producer.batches or header.base_sequence == NO_SEQUENCE:
             return None
         for batch in producer.batches:
             if (batch.first_sequence, batch.last_sequence) == (
@@ -87,22 +133,54 @@ class ProducerState:
             f"got {header.base_sequence}"
         )
 
-    def replay(self, header: BatchHeader) -> None:
-        """Remember a batch that is in the log; headers without a producer are ignored."""
+    def check_marker(self, marker: Marker) -> None:
+        """Refuse a marker of an older epoch than the producer's, or of an older coordinator."""
+        producer = self.producers.get(marker.producer_id)
+        if producer is None:
+            return
+        if marker.epoch < producer.epoch:
+            raise StaleProducerEpoch(
+                f"producer {marker.producer_id} has epoch {producer.epoch}, "
+                f"the marker is of epoch {marker.epoch}"
+            )
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise CoordinatorFenced(
+                f"producer {marker.producer_id} has heard of coordinator epoch "
+                f"{producer.coordinator_epoch}, the marker is of epoch {marker.coordinator_epoch}"
+            )
+
+    def replay(self, header: BatchHeader, marker: Marker | None = None) -> None:
+        """Remember a batch that is in the log; headers without a producer are ignored.
+
+        For a control batch, `marker` says what it holds.
+        """
         if header.producer_id == NO_PRODUCER:
             return
         producer = self.producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             producer = self.producers[header.producer_id] = Producer(header.producer_epoch)
         producer.last_timestamp = header.max_timestamp
-        if not header.is_control:
+        if marker is not None:
+            producer.coordinator_epoch = marker.coordinator_epoch
+            self.transactions.end(
+                header.producer_id, header.base_offset, is_commit=marker.is_commit
+            )
+            return
+        if header.base_sequence != NO_SEQUENCE:
             producer.batches.append(
                 SentBatch(header.base_sequence, header.last_sequence, header.base_offset)
             )
+        if header.attributes & TRANSACTIONAL:
+            self.transactions.begin(header.producer_id, header.base_offset)
 
     def expire(self, before_ms: int) -> None:
-        """Forget producers that have not written since `before_ms`."""
-        for producer_id in [p for p, s in self.producers.items() if s.last_timestamp < before_ms]:
+        """Forget producers that have not written since `before_ms` and are in no transaction."""
+        expired = [
+            producer_id
+            for producer_id, producer in self.producers.items()
+            if producer.last_timestamp < before_ms and producer_id not in self.transactions
+        ]
+        for producer_id in expired:
             del self.producers[producer_id]
 
     def snapshot(self) -> bytes:
@@ -110,27 +188,52 @@ class ProducerState:
         out = bytearray(_COUNT.pack(SNAPSHOT_FORMAT, len(self.producers)))
         for producer_id, producer in self.producers.items():
             out += _PRODUCER.pack(
-                producer_id, producer.epoch, producer.last_timestamp, len(producer.batches)
+                producer_id,
+                producer.epoch,
+                producer.last_timestamp,
+                producer.coordinator_epoch,
+                self.transactions.first_offset(producer_id),
+                len(producer.batches),
             )
             for batch in producer.batches:
                 out += _BATCH.pack(batch.first_sequence, batch.last_sequence, batch.base_offset)
+        out += _ABORTED_COUNT.pack(len(self.transactions.aborted))
+        for transaction in self.transactions.aborted:
+            out += _ABORTED.pack(*transaction)
         return bytes(out)
 
     def restore(self, data: bytes) -> None:
         """Take over the state of a snapshot; raise CorruptBatch if it is not one."""
-        producers: dict[int, Producer] = {}
         try:
-            form, count = _COUNT.unpack_from(data)
-            if form != SNAPSHOT_FORMAT:
-                raise CorruptBatch(f"producer snapshot has format {form}")
-            position = _COUNT.size
-            for _ in range(count):
-                producer_id, epoch, timestamp, batches = _PRODUCER.unpack_from(data, position)
-                position += _PRODUCER.size
-                producer = producers[producer_id] = Producer(epoch, timestamp)
-                for _ in range(batches):
-                    producer.batches.append(SentBatch(*_BATCH.unpack_from(data, position)))
-                    position += _BATCH.size
+            self._restore(data)
         except struct.error as error:
             raise CorruptBatch(f"producer snapshot is cut off: {error}") from error
-        self.producers = producers
+
+    def _restore(self, data: bytes) -> None:
+        producers: dict[int, Producer] = {}
+        begun: list[tuple[int, int]] = []
+        form, count = _COUNT.unpack_from(data)
+        if form != SNAPSHOT_FORMAT:
+            raise CorruptBatch(f"producer snapshot has format {form}")
+        position = _COUNT.size
+        for _ in range(count):
+            producer_id, epoch, timestamp, coordinator, first, batches = _PRODUCER.unpack_from(
+                data, position
+            )
+            position += _PRODUCER.size
+            producer = producers[producer_id] = Producer(epoch, timestamp, coordinator)
+            if first >= 0:
+                begun.append((first, producer_id))
+            for _ in range(batches):
+                producer.batches.append(SentBatch(*_BATCH.unpack_from(data, position)))
+                position += _BATCH.size
+        transactions = Isolation()
+        for first, producer_id in sorted(begun):
+            transactions.begin(producer_id, first)
+        (aborted,) = _ABORTED_COUNT.unpack_from(data, position)
+        start = position + _ABORTED_COUNT.size
+        transactions.aborted += [
+            Aborted(*_ABORTED.unpack_from(data, start + number * _ABORTED.size))
+            for number in range(aborted)
+        ]
+        self.producers, self.transactions = producers, transactions

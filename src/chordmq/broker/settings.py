@@ -367,6 +367,12 @@ class BrokerSettings:
     transaction_max_timeout_ms: int = declare(
         Kind.INT, 900_000, "Longest time-out a transactional producer may ask for.", low=1
     )
+    transaction_state_log_num_partitions: int = declare(
+        Kind.INT, 16, "Partitions of the topic that holds transactions.", low=1
+    )
+    transactional_id_expiration_ms: int = declare(
+        Kind.INT, 7 * _DAY_MS, "Time after which an idle transactional id is forgotten.", low=1
+    )
     producer_id_expiration_ms: int = declare(
         Kind.INT, _DAY_MS, "Time after which an idle producer's sequence is forgotten.", low=1
     )

@@ -18,7 +18,7 @@ from tests.fronts.kafka.conftest import ADVERTISED, NODE_ID, Ask
 
 UNKNOWN_TOPIC, UNSUPPORTED_VERSION, INVALID_REQUEST = 3, 35, 42
 MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE = 114, 115
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = range(3)
 
 
 @pytest.mark.parametrize("version", DescribeClusterRequest.versions)
@@ -62,7 +62,7 @@ async def test_a_coordinator_that_is_not_there_is_refused_with_the_reason(
     ask: Ask, version: int
 ) -> None:
     """C12: a feature that is not there answers with an error."""
-    for key_type, code in ((TRANSACTION, UNSUPPORTED_VERSION), (9, INVALID_REQUEST)):
+    for key_type, code in ((SHARE, UNSUPPORTED_VERSION), (9, INVALID_REQUEST)):
         request = FindCoordinatorRequest(key_type=key_type)
         if version < 4:
             request.key = "x"

@@ -35,6 +35,8 @@ class Client:
     host: str
     principal: Principal = ANONYMOUS
     fetch_session: FetchSession | None = None
+    enlisting: int = 0
+    """Requests under way that wait for a transaction to know of their partitions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
 
 
 def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Name the node that keeps a group's members and offsets."""
+    """Name the node that keeps a group's members and offsets, or a producer's transactions."""
     if call.version >= 4:
         return FindCoordinatorResponse(
             coordinators=[
@@ -78,15 +78,14 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
 
 
 def _coordinator(call: Call, key_type: int, key: str) -> Coordinator:
-    if key_type == GROUP:
+    if key_type in (GROUP, TRANSACTION):
         host, port = call.advertised
         return Coordinator(
             key=key, node_id=call.broker.node_id, host=host, port=port, error_message=None
         )
     error: ChordMQError = InvalidRequest(f"There is no coordinator of type {key_type}.")
-    if key_type in (TRANSACTION, SHARE):
-        kind = "transactions" if key_type == TRANSACTION else "share groups"
-        error = UnsupportedVersion(f"This node does not support {kind} yet.")
+    if key_type == SHARE:
+        error = UnsupportedVersion("This node does not support share groups yet.")
     return Coordinator(
         key=key,
         node_id=NO_NODE,
@@ -131,7 +130,7 @@ def _sizes(topic: Topic, indexes: range | list[int]) -> DescribeLogDirsTopic:
 
 
 def describe_producers(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Show which idempotent producers a partition remembers."""
+    """Show which producers a partition remembers, and their open transactions."""
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
@@ -158,7 +157,8 @@ def _producers(call: Call, topic: str, index: int) -> PartitionResponse:
                 producer_epoch=state.epoch,
                 last_sequence=state.last_sequence,
                 last_timestamp=state.last_timestamp,
-                coordinator_epoch=-1,
+                coordinator_epoch=state.coordinator_epoch,
+                current_txn_start_offset=partition.producers.transactions.first_offset(producer_id),
             )
             for producer_id, state in partition.producers.producers.items()
         ],

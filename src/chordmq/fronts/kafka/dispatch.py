@@ -28,6 +28,7 @@ from chordmq.fronts.kafka import (
     replicas,
     sasl,
     topics,
+    transactions,
 )
 from chordmq.fronts.kafka.call import Call
 
@@ -130,8 +131,13 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
     19: topics.create_topics,
     20: topics.delete_topics,
     21: topics.delete_records,
-    22: produce.init_producer_id,
+    22: transactions.init_producer_id,
     23: list_offsets.offset_for_leader_epoch,
+    24: transactions.add_partitions_to_txn,
+    25: transactions.add_offsets_to_txn,
+    26: transactions.end_txn,
+    27: transactions.write_txn_markers,
+    28: transactions.txn_offset_commit,
     32: configs.describe_configs,
     33: configs.alter_configs,
     35: cluster.describe_log_dirs,
@@ -145,6 +151,8 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
     47: offsets.offset_delete,
     60: cluster.describe_cluster,
     61: cluster.describe_producers,
+    65: transactions.describe_transactions,
+    66: transactions.list_transactions,
     74: configs.list_config_resources,
     75: metadata.describe_topic_partitions,
 }

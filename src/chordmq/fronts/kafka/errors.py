@@ -6,7 +6,9 @@ from chordmq.errors import ChordMQError
 UNKNOWN_SERVER_ERROR = -1
 NONE = 0
 UNSUPPORTED_VERSION = 35
-ILLEGAL_SASL_STATE = 34
+NOT_ENOUGH_REPLICAS = 19
+OPERATION_NOT_ATTEMPTED = 55
+TRANSACTION_ABORTABLE = 120
 REASON_LENGTH_MAX = 500
 
 CODES: dict[type[ChordMQError], int] = {
@@ -26,8 +28,10 @@ CODES: dict[type[ChordMQError], int] = {
     errors.UnknownMember: 25,
     errors.InvalidSessionTimeout: 26,
     errors.RebalanceInProgress: 27,
+    errors.ClusterAccessDenied: 31,
     errors.InvalidTimestamp: 32,
     errors.UnsupportedSaslMechanism: 33,
+    errors.IllegalSaslState: 34,
     errors.UnsupportedVersion: UNSUPPORTED_VERSION,
     errors.TopicExists: 36,
     errors.InvalidPartitionCount: 37,
@@ -47,6 +51,7 @@ CODES: dict[type[ChordMQError], int] = {
     errors.CoordinatorFenced: 52,
     errors.DiskFull: 56,
     errors.StorageFailed: 56,
+    errors.AuthenticationFailed: 58,
     errors.UnknownProducer: 59,
     errors.GroupNotEmpty: 68,
     errors.GroupNotFound: 69,
@@ -63,6 +68,10 @@ CODES: dict[type[ChordMQError], int] = {
     errors.InvalidRecord: 87,
     errors.UnstableOffset: 88,
     errors.ProducerFenced: 90,
+    errors.UnknownUser: 91,
+    errors.UnknownToken: 91,
+    errors.UserExists: 92,
+    errors.UnacceptableCredential: 93,
     errors.UnknownTopicId: 100,
     errors.TransactionalIdNotFound: 105,
     errors.InvalidPattern: 128,

@@ -13,6 +13,7 @@ from chordmq.fronts.kafka.fetch_session import SESSIONLESS, FetchSession, Row
 
 Buffers = list[Buffer]
 
+READ_COMMITTED = 1
 SESSIONS_SINCE = 7
 FIRST_EPOCH = 0
 FINAL_EPOCH = -1
@@ -39,6 +40,7 @@ def fetch(call: Call, frame: memoryview, position: int) -> Buffers | asyncio.Fut
             return write_response([], call.version, INVALID_FETCH_SESSION_EPOCH)
         current.epoch = 1 if current.epoch == EPOCH_MAX else current.epoch + 1
         session = current
+    session.only_stable = request.isolation_level == READ_COMMITTED
     for topic in request.forgotten_topics_data:
         session.forget((topic.topic, topic.topic_id, index) for index in topic.partitions)
     for wanted in request.topics:

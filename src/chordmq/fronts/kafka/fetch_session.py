@@ -40,6 +40,7 @@ class Row:
     leader_epoch: int
     error_code: int = 0
     sent_watermark: int = -2
+    sent_stable: int = -2
     sent_start: int = -2
 
     def wake(self) -> None:
@@ -55,11 +56,15 @@ class Row:
             if partition.is_closed:
                 raise NotLeader("the topic is gone")
             partition.check_epoch(self.leader_epoch)
-            buffers = partition.read(self.offset, min(self.max_bytes, max_bytes))
+            only_stable = self.session.only_stable
+            size = min(self.max_bytes, max_bytes)
+            buffers = partition.read(self.offset, size, only_stable=only_stable)
         except ChordMQError as error:
             return PartitionRecords(self.index, code_of(error))
         records = self.status()
         records.buffers = buffers
+        if only_stable:
+            records.aborted = partition.aborted_in(self.offset, buffers)
         return records
 
     def status(self) -> PartitionRecords:
@@ -81,12 +86,14 @@ class Row:
             records.buffers
             or records.error_code
             or records.high_watermark != self.sent_watermark
+            or records.last_stable_offset != self.sent_stable
             or records.start_offset != self.sent_start
         )
 
     def sent(self, records: PartitionRecords) -> None:
         """Remember what the client knows."""
         self.sent_watermark = records.high_watermark
+        self.sent_stable = records.last_stable_offset
         self.sent_start = records.start_offset
 
 
@@ -96,6 +103,8 @@ class FetchSession:
     def __init__(self, session_id: int) -> None:
         self.id = session_id
         self.epoch = 1
+        self.only_stable = False
+        """Whether the client reads committed transactions only, as its last request says."""
         self.waiter: Waiter | None = None
         self._rows: dict[RowKey, Row] = {}
         self._ready: dict[Row, None] = {}
@@ -107,6 +116,7 @@ class FetchSession:
         if old is not None:
             self._drop(old)
             row.sent_watermark, row.sent_start = old.sent_watermark, old.sent_start
+            row.sent_stable = old.sent_stable
         self._rows[key] = row
         self._ready[row] = None
 

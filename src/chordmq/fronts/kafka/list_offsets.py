@@ -18,6 +18,7 @@ from chordmq.errors import ChordMQError, InvalidRequest
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of
 
+READ_COMMITTED = 1
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -33,21 +34,26 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
     topics = [
         ListOffsetsTopicResponse(
             name=topic.name,
-            partitions=[_list(call, topic.name, partition) for partition in topic.partitions],
+            partitions=[
+                _list(call, topic.name, partition, request.isolation_level == READ_COMMITTED)
+                for partition in topic.partitions
+            ],
         )
         for topic in request.topics
     ]
     return ListOffsetsResponse(topics=topics)
 
 
-def _list(call: Call, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+def _list(
+    call: Call, topic: str, wanted: ListOffsetsPartition, only_stable: bool
+) -> ListOffsetsPartitionResponse:
     row = ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index, timestamp=-1, offset=-1, leader_epoch=NO_EPOCH
     )
     try:
         partition = call.broker.partition(topic, wanted.partition_index)
         partition.check_epoch(wanted.current_leader_epoch)
-        row.offset, row.timestamp = _find(partition, wanted.timestamp)
+        row.offset, row.timestamp = _find(partition, wanted.timestamp, only_stable)
     except ChordMQError as error:
         row.error_code = code_of(error)
     else:
@@ -56,10 +62,11 @@ def _list(call: Call, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPa
     return row
 
 
-def _find(partition: Partition, timestamp: int) -> tuple[int, int]:
+def _find(partition: Partition, timestamp: int, only_stable: bool) -> tuple[int, int]:
     """Return (offset, timestamp); the time of the first and last offsets is not told."""
+    end = partition.stable_offset if only_stable else partition.high_watermark
     if timestamp == LATEST:
-        return partition.stable_offset, -1
+        return end, -1
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return partition.log.start_offset, -1
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
@@ -70,7 +77,7 @@ def _find(partition: Partition, timestamp: int) -> tuple[int, int]:
         found = partition.log.offset_for_time(timestamp)
     else:
         raise InvalidRequest(f"timestamp {timestamp} has no meaning")
-    if found is None or found[0] >= partition.high_watermark:
+    if found is None or found[0] >= end:
         return NONE
     return found
 

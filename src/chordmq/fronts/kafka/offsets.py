@@ -1,10 +1,9 @@
 """OffsetCommit, OffsetFetch and OffsetDelete."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from chordmq.broker.coordinator import Commit
 from chordmq.broker.membership import Identity
-from chordmq.broker.offsets import CommittedOffset, Place
+from chordmq.broker.offsets import Commit, CommittedOffset, Place
 from chordmq.codecs.kafka.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -29,7 +28,7 @@ from chordmq.codecs.kafka.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from chordmq.errors import ChordMQError
+from chordmq.errors import ChordMQError, UnstableOffset
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of
 
@@ -101,7 +100,8 @@ def _commits(call: Call, topic: OffsetCommitRequestTopic) -> list[Row]:
 def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Say how far groups have got; without a commit, and in an unknown group, that is -1."""
     if call.version >= FETCH_OF_GROUPS:
-        return OffsetFetchResponse(groups=[_fetch_group(call, group) for group in request.groups])
+        groups = [_fetch_group(call, group, request.require_stable) for group in request.groups]
+        return OffsetFetchResponse(groups=groups)
     topics = request.topics
     group = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -112,27 +112,37 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
             for topic in topics
         ],
     )
-    return _as_single(_fetch_group(call, group))
+    return _as_single(_fetch_group(call, group, request.require_stable))
 
 
-def _fetch_group(call: Call, wanted: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _fetch_group(
+    call: Call, wanted: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(group_id=wanted.group_id)
+    pending: set[Place] = set()
     try:
         committed = call.broker.groups.committed(wanted.group_id)
+        if require_stable:
+            pending = call.broker.groups.pending(wanted.group_id)
     except ChordMQError as error:
         answer.error_code = code_of(error)
         committed = {}
-    topics = _all_topics(call, committed) if wanted.topics is None else wanted.topics
+    topics = wanted.topics
+    if topics is None:
+        topics = _all_topics(call, committed.keys() | pending)
     answer.topics = [_fetch_topic(call, topic, committed) for topic in topics]
-    if answer.error_code:
-        for row in (row for topic in answer.topics for row in topic.partitions):
-            row.error_code = answer.error_code
+    for topic in answer.topics:
+        for row in topic.partitions:
+            if answer.error_code:
+                row.error_code = answer.error_code
+            elif (topic.name, row.partition_index) in pending:
+                row.error_code, row.committed_offset = code_of(UnstableOffset()), -1
     return answer
 
 
-def _all_topics(call: Call, committed: Mapping[Place, object]) -> list[OffsetFetchRequestTopics]:
+def _all_topics(call: Call, places: Iterable[Place]) -> list[OffsetFetchRequestTopics]:
     topics: dict[str, OffsetFetchRequestTopics] = {}
-    for name, partition in committed:
+    for name, partition in places:
         topic = call.broker.topics.find(name)
         if topic is None:
             continue

@@ -1,15 +1,14 @@
 """Produce, also as part of a transaction."""
 
 import asyncio
+from collections.abc import Coroutine
 from functools import partial
 
+from chordmq.broker.offsets import Place
 from chordmq.broker.partition import Partition
+from chordmq.broker.producers import Incarnation
 from chordmq.broker.topics import INTERNAL_TOPICS
 from chordmq.codecs.kafka.fetch import Buffer
-from chordmq.codecs.kafka.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
 from chordmq.codecs.kafka.produce import (
     PartitionAnswer,
     PartitionData,
@@ -24,15 +23,15 @@ from chordmq.errors import (
     DecodeError,
     InvalidAcks,
     InvalidRecord,
+    InvalidTopicName,
     InvalidTransactionState,
-    NotEnoughReplicas,
     ProducerFenced,
     StaleProducerEpoch,
     UnknownTopic,
     UnsupportedCompression,
 )
 from chordmq.fronts.kafka.call import Call
-from chordmq.fronts.kafka.errors import TRANSACTION_ABORTABLE, code_of
+from chordmq.fronts.kafka.errors import NOT_ENOUGH_REPLICAS, TRANSACTION_ABORTABLE, code_of
 from chordmq.records.batch import COMPRESSION_MASK, CRC_START, read_header
 from chordmq.records.compression import Compression
 
@@ -214,5 +213,5 @@ def _code_of(error: ChordMQError, version: int) -> int:
     if isinstance(error, ProducerFenced):
         return code_of(StaleProducerEpoch())
     if isinstance(error, CoordinatorLoading | CoordinatorNotAvailable):
-        return code_of(NotEnoughReplicas())  # which producers try again
+        return NOT_ENOUGH_REPLICAS  # producers try again
     return code_of(error)

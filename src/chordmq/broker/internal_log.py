@@ -1,0 +1,246 @@
+"""An internal topic as a coordinator's log: made on first use, written in order, read whole."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import structlog
+
+from chordmq.broker.producers import Incarnation
+from chordmq.broker.settings import BrokerSettings
+from chordmq.broker.topics import Topics
+from chordmq.clock import Clock
+from chordmq.errors import ChordMQError, CoordinatorNotAvailable, DecodeError, TopicExists
+from chordmq.records.batch import BatchHeader, walk
+from chordmq.records.marker import Marker, read_marker
+from chordmq.records.record import NewRecord, read_records
+
+log = structlog.get_logger(__name__)
+
+READ_BYTES = 2**20
+JOINED_RECORDS_MAX = 10_000
+
+Entry = TypeVar("Entry")
+Done = Callable[[ChordMQError | None], None]
+"""Told when records are in the log (None), or why they are not."""
+
+
+class Host(Protocol):
+    """What coordinators need of the broker they belong to."""
+
+    clock: Clock
+    topics: Topics
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """Return the node's settings in force."""
+        ...
+
+    async def append_records(
+        self,
+        topic: str,
+        partition: int,
+        records: Sequence[NewRecord],
+        *,
+        producer: Incarnation | None = None,
+    ) -> int:
+        """Append records as one batch and return once they are committed."""
+        ...
+
+    async def append_marker(self, topic: str, partition: int, marker: Marker) -> None:
+        """End a transaction in one partition and return once that is committed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalTopic(Generic[Entry]):
+    """What a coordinator's topic is called, how it is made and how its records read."""
+
+    name: str
+    settings: Mapping[str, str]
+    partitions: Callable[[BrokerSettings], int]
+    write: Callable[[Entry], tuple[bytes, bytes | None]]
+    read: Callable[[bytes, bytes | None], Entry | None]
+
+
+class LoggedBatch(NamedTuple, Generic[Entry]):
+    """One batch of the log: entries, those of an open transaction, or the end of one."""
+
+    partition: int
+    entries: list[Entry]
+    producer: Incarnation | None = None
+    """Whose transaction the entries belong to; None when they count at once."""
+    marker: Marker | None = None
+
+
+class _Write(NamedTuple):
+    records: list[NewRecord]
+    done: Done
+    producer: Incarnation | None = None
+    marker: Marker | None = None
+
+    @property
+    def is_alone(self) -> bool:
+        """Return whether this needs a batch of its own."""
+        return self.producer is not None or self.marker is not None
+
+
+class InternalLog(Generic[Entry]):
+    """Writes what a coordinator decides, and says when it is safe.
+
+    All that is asked for while a partition's last append is under way goes into its next one, so
+    that many small writes cost few flushes. Within a partition, writes end in the order in which
+    they were asked for.
+    """
+
+    def __init__(self, host: Host, topic: InternalTopic[Entry]) -> None:
+        self._host = host
+        self._topic = topic
+        self._queues: dict[int, list[_Write]] = {}
+        """Writes to come by partition; a key is there while somebody drains the partition."""
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def open(self, tasks: asyncio.TaskGroup) -> None:
+        """Begin to take writes; `tasks` does the work."""
+        self._tasks = tasks
+
+    def close(self) -> None:
+        """Take no more writes; those under way end when the task group does."""
+        self._tasks = None
+
+    def partition_of(self, name: str) -> int:
+        """Return the partition that keeps a group or transactional id, as Kafka computes it."""
+        topic = self._host.topics.find(self._topic.name)
+        if topic is None:
+            return java_hash(name) % self._topic.partitions(self._host.settings)
+        return java_hash(name) % len(topic.partitions)
+
+    def append(
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        done: Done,
+        producer: Incarnation | None = None,
+    ) -> None:
+        """Write entries that belong to one name, all or none, and then call `done`.
+
+        With a producer they are part of its transaction, and count when that is committed.
+        """
+        now_ms = self._host.clock.now_ms()
+        records = [NewRecord(now_ms, *self._topic.write(entry)) for entry in entries]
+        self._enqueue(self.partition_of(name), _Write(records, done, producer))
+
+    def append_marker(self, partition: int, marker: Marker, done: Done) -> None:
+        """End a transaction in one partition, and then call `done`."""
+        self._enqueue(partition, _Write([], done, marker=marker))
+
+    async def replay(self) -> AsyncIterator[LoggedBatch[Entry]]:
+        """Yield everything the log holds, in its order."""
+        topic = self._host.topics.find(self._topic.name)
+        for partition in topic.partitions if topic is not None else ():
+            offset = partition.log.start_offset
+            while found := partition.log.read(offset, READ_BYTES):
+                for data in found:
+                    for position, header in walk(data):
+                        offset = header.next_offset
+                        batch = data[position : position + header.size]
+                        yield self._read_batch(partition.index, header, batch)
+                await asyncio.sleep(0)
+
+    def _read_batch(
+        self, partition: int, header: BatchHeader, batch: memoryview
+    ) -> LoggedBatch[Entry]:
+        if header.is_control:
+            return LoggedBatch(partition, [], marker=read_marker(batch))
+        producer = None
+        if header.is_transactional:
+            producer = Incarnation(header.producer_id, header.producer_epoch)
+        entries = []
+        for stored in read_records(batch):
+            try:
+                entry = self._topic.read(stored.key or b"", stored.value)
+            except DecodeError as error:
+                log.error(
+                    "unreadable record",
+                    topic=self._topic.name,
+                    offset=stored.offset,
+                    error=str(error),
+                )
+                continue
+            if entry is not None:
+                entries.append(entry)
+        return LoggedBatch(partition, entries, producer)
+
+    def _enqueue(self, partition: int, entry: _Write) -> None:
+        if self._tasks is None:
+            raise CoordinatorNotAvailable("the node does not take writes now")
+        queue = self._queues.get(partition)
+        if queue is None:
+            self._queues[partition] = [entry]
+            self._tasks.create_task(self._drain(partition))
+        else:
+            queue.append(entry)
+
+    async def _drain(self, partition: int) -> None:
+        try:
+            while queue := self._queues[partition]:
+                count = _joined_count(queue)
+                self._queues[partition] = queue[count:]
+                await self._append(partition, queue[:count])
+        finally:
+            _end(self._queues.pop(partition), CoordinatorNotAvailable("the node stops"))
+
+    async def _append(self, partition: int, writes: list[_Write]) -> None:
+        """Write what was asked for in one batch, and tell everybody how it went."""
+        name = self._topic.name
+        outcome: ChordMQError | None = CoordinatorNotAvailable("the node stops")
+        try:
+            await self._ensure_topic()
+            first = writes[0]
+            if first.marker is not None:
+                await self._host.append_marker(name, partition, first.marker)
+            else:
+                records = [record for entry in writes for record in entry.records]
+                await self._host.append_records(name, partition, records, producer=first.producer)
+            outcome = None
+        except ChordMQError as error:
+            log.error("not written", topic=name, partition=partition, error=str(error))
+            outcome = error
+        finally:
+            _end(writes, outcome)
+
+    async def _ensure_topic(self) -> None:
+        topics = self._host.topics
+        if topics.find(self._topic.name) is None:
+            partitions = self._topic.partitions(self._host.settings)
+            try:
+                await topics.create(self._topic.name, partitions, 1, self._topic.settings)
+            except TopicExists:  # made for another partition's sake meanwhile
+                pass
+
+
+def java_hash(text: str) -> int:
+    """Return Java's String.hashCode without its sign bit, as Kafka places groups."""
+    number = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        number = (31 * number + (high << 8 | low)) & 0xFFFFFFFF
+    return number & 0x7FFFFFFF
+
+
+def _joined_count(queue: list[_Write]) -> int:
+    """Return how many of the first writes go into one batch."""
+    total = 0
+    for count, entry in enumerate(queue):
+        total += len(entry.records)
+        if count and (entry.is_alone or total > JOINED_RECORDS_MAX):
+            return count
+        if entry.is_alone:
+            return 1
+    return len(queue)
+
+
+def _end(writes: list[_Write], error: ChordMQError | None) -> None:
+    for entry in writes:
+        entry.done(error)
