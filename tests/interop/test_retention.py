@@ -1,11 +1,12 @@
 """How long records stay in memory and on disk, as the topic's creator said."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.conftest import StartNode
 from tests.running_node import RunningNode
 from tests.wire import CREATE_TOPICS, FIRST_TIME_MS, Wire, record_batch, stored
 
@@ -13,17 +14,10 @@ DEADLINE_S = 20.0
 VALUES = [(offset, b"%d" % offset) for offset in range(10)]
 
 
-@pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+@pytest.fixture
+def hasty(start_node: StartNode) -> RunningNode:
     """Give a node that looks after its logs ten times a second."""
-    node = RunningNode(
-        tmp_path_factory.mktemp("hasty"), {"broker.log.retention.check.interval.ms": "100"}
-    )
-    try:
-        node.start()
-        yield node
-    finally:
-        node.close()
+    return start_node({"broker.log.retention.check.interval.ms": "100"})
 
 
 def filled_topic(wire: Wire, name: str, settings: dict[str, str], time_ms: int) -> None:
