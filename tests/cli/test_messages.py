@@ -170,3 +170,25 @@ def test_a_follower_prints_what_comes_until_it_is_interrupted(
         out, err = follower.communicate(timeout=20)
     assert (follower.returncode, out, err) == (0, "", "")
     assert cli.ok("groups", "lag", name, "--json").data["total_lag"] == 0
+
+
+def test_an_interrupted_producer_ends_at_once_with_what_it_was_given_stored(
+    cli: CommandLine, node: RunningNode, name: str
+) -> None:
+    """X4: Ctrl-C while waiting for input ends in one line."""
+    cli.ok("topics", "create", name)
+    with subprocess.Popen(
+        [sys.executable, "-m", "chordmq", "-b", node.bootstrap, "produce", name],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    ) as producer:
+        assert producer.stdin is not None
+        producer.stdin.write("typed\n")
+        producer.stdin.flush()
+        assert cli.ok("consume", name, "-n", "1", "--follow").lines == ["typed"]
+        producer.send_signal(signal.SIGINT)
+        assert producer.wait(20) == 130
+        assert producer.stderr is not None
+        assert producer.stderr.read() == "chordmq: interrupted\n"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chordmq.client.consumer import Consumer
     from chordmq.client.fetcher import Chunk
     from chordmq.client.offsets import TopicPartition
+    from chordmq.client.producer import ProducerSettings
     from chordmq.records.record import Record
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -123,7 +124,7 @@ def _open(file: Path | None, as_json: bool) -> tuple[BinaryIO, int | None]:
         fail(f"cannot read {file}: {error.strerror}", EXIT_USAGE, as_json=as_json)
 
 
-def producer_settings(compression: str, acks: str, **more: Any) -> Any:
+def producer_settings(compression: str, acks: str, **more: Any) -> "ProducerSettings":
     """Read the options that say how records are sent; ValueError if one means nothing."""
     from chordmq.client.producer import ProducerSettings
     from chordmq.records.compression import Compression
@@ -186,12 +187,14 @@ async def lines_of(file: BinaryIO) -> AsyncIterator[list[bytes]]:
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[list[bytes] | None] = asyncio.Queue()
     room = threading.Semaphore(CHUNKS_AHEAD)
+    # Python cannot end while a thread waits within a buffered stream, only within a raw one.
+    raw = getattr(file, "raw", file)
 
     def read() -> None:
         rest = b""
         # The loop is closed under the reader when the command ends before its input does.
         with suppress(RuntimeError, ValueError):
-            while chunk := file.read1(READ_BYTES):  # type: ignore[attr-defined]
+            while chunk := raw.read(READ_BYTES):
                 *lines, rest = (rest + chunk).split(b"\n")
                 room.acquire()
                 loop.call_soon_threadsafe(queue.put_nowait, lines)
