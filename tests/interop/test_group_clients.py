@@ -1,6 +1,7 @@
 """Consumer groups of unmodified clients: eager, cooperative, static, mixed, and killed."""
 
 import asyncio
+import contextlib
 import signal
 import subprocess
 import sys
@@ -24,10 +25,12 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
+from kio.schema.errors import ErrorCode
 
 from tests.conftest import StartNode
 from tests.interop.conftest import CreateTopic
 from tests.running_node import RunningNode
+from tests.wire import OFFSET_COMMIT, OFFSET_FETCH, Wire
 
 DEADLINE_S = 40.0
 SHORT_SESSIONS = {"broker.group.min.session.timeout.ms": "500"}
@@ -215,6 +218,41 @@ def test_members_outlive_a_crash_of_the_node_without_a_rebalance(
     with members(1, bootstrap, name, name) as (later,):
         produce(bootstrap, name, ["d"], 1)
         until(lambda: later.values == [b"d"], later)
+
+
+def test_every_acknowledged_commit_survives_kill_9(own_node: RunningNode, name: str) -> None:
+    """A5: the offset found after the crash is the last one acknowledged, or one just after it."""
+    produce(own_node.bootstrap, name, ["x"], 1)
+    acknowledged = -1
+    killer = threading.Timer(0.5, own_node.kill9)
+    with members(1, own_node.bootstrap, f"{name}-unused", name) as (client,):
+        until(lambda: len(client.values) == 1, client)
+    with Wire(own_node.address) as wire:
+        killer.start()
+        with contextlib.suppress(ConnectionError, AssertionError):
+            while True:
+                commit(wire, name, acknowledged + 1)
+                acknowledged += 1
+        assert not own_node.is_running(), "a commit was refused"
+    killer.join()
+    own_node.start()
+    with Wire(own_node.address) as wire:
+        asked = [{"group_id": name, "topics": None}]
+        (found,) = wire.call(OFFSET_FETCH, 8, groups=asked).groups[0].topics[0].partitions
+    assert acknowledged >= 0
+    assert found.committed_offset in (acknowledged, acknowledged + 1)
+
+
+def commit(wire: Wire, name: str, offset: int) -> None:
+    rows = [{"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}]
+    answer = wire.call(
+        OFFSET_COMMIT,
+        8,
+        group_id=name,
+        generation_id_or_member_epoch=-1,
+        topics=[{"name": name, "partitions": rows}],
+    )
+    assert answer.topics[0].partitions[0].error_code is ErrorCode.none
 
 
 async def test_clients_of_three_kinds_share_one_group(
