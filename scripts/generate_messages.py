@@ -81,7 +81,6 @@ class Struct:
     """A dataclass to write."""
 
     name: str
-    about: str
     fields: list[Schema]
     message: Schema
     is_top: bool = False
@@ -96,13 +95,10 @@ class Module:
 
     def add(self, message: Schema) -> None:
         """Add a message after the structs that it is made of."""
-        abouts: dict[str, str] = {}
         for struct in message.get("commonStructs", []):
-            self.structs.append(Struct(struct["name"], "", struct["fields"], message))
-        self.structs.extend(_nested(message["fields"], message, abouts))
-        self.structs.append(Struct(message["name"], "", message["fields"], message, is_top=True))
-        for struct in self.structs:
-            struct.about = struct.about or abouts.get(struct.name, "")
+            self.structs.append(Struct(struct["name"], struct["fields"], message))
+        self.structs.extend(_nested(message["fields"], message))
+        self.structs.append(Struct(message["name"], message["fields"], message, is_top=True))
 
     def resolve_clashes(self) -> None:
         """Keep one of equal structs with equal names; name differing ones after their message."""
@@ -123,23 +119,18 @@ class Module:
         return struct_name if struct_name in names else message["name"] + struct_name
 
 
-def _nested(fields: list[Schema], message: Schema, abouts: dict[str, str]) -> Iterator[Struct]:
+def _nested(fields: list[Schema], message: Schema) -> Iterator[Struct]:
     for item in fields:
-        kind = item["type"].removeprefix("[]")
         if "fields" in item:
-            yield from _nested(item["fields"], message, abouts)
-            yield Struct(kind, item.get("about", ""), item["fields"], message)
-        elif is_struct(kind):
-            abouts.setdefault(kind, item.get("about", ""))
+            yield from _nested(item["fields"], message)
+            yield Struct(item["type"].removeprefix("[]"), item["fields"], message)
 
 
 def docstring(struct: Struct) -> str:
-    """Return a struct's docstring: the schema's own first sentence if it is short."""
+    """Return a struct's docstring: which message it is, or is a part of."""
     if struct.is_top:
         return f"{struct.name}, versions {struct.message['validVersions']}."
-    sentence = struct.about.replace("`", "").split(". ")[0].strip().rstrip(".")
-    usable = sentence and len(sentence) < 88
-    return f"{sentence}." if usable else f"A part of {struct.message['name']}."
+    return f"A part of {struct.message['name']}."
 
 
 def default_of(item: Schema, class_name: str, nullable: bool) -> str:

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class AddPartitionsToTxnTopic:
-    """The partitions to add to the transaction."""
+    """A part of AddPartitionsToTxnRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -18,7 +18,7 @@ class AddPartitionsToTxnTopic:
 
 @dataclass(slots=True)
 class AddPartitionsToTxnTransaction:
-    """List of transactions to add partitions to."""
+    """A part of AddPartitionsToTxnRequest."""
 
     transactional_id: Annotated[str, Wire("string", "4+")] = ""
     producer_id: Annotated[int, Wire("int64", "4+")] = 0
@@ -50,7 +50,7 @@ class AddPartitionsToTxnRequest:
 
 @dataclass(slots=True)
 class AddPartitionsToTxnTopicResult:
-    """The results for each topic."""
+    """A part of AddPartitionsToTxnResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     results_by_partition: Annotated[
@@ -68,7 +68,7 @@ class AddPartitionsToTxnPartitionResult:
 
 @dataclass(slots=True)
 class AddPartitionsToTxnResult:
-    """Results categorized by transactional ID."""
+    """A part of AddPartitionsToTxnResponse."""
 
     transactional_id: Annotated[str, Wire("string", "4+")] = ""
     topic_results: Annotated[

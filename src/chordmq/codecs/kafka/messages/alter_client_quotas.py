@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class EntityData:
-    """The quota entity to alter."""
+    """A part of AlterClientQuotasRequest."""
 
     entity_type: Annotated[str, Wire("string")] = ""
     entity_name: Annotated[str | None, Wire("string", nullable="0+")] = ""
@@ -18,7 +18,7 @@ class EntityData:
 
 @dataclass(slots=True)
 class OpData:
-    """An individual quota configuration entry to alter."""
+    """A part of AlterClientQuotasRequest."""
 
     key: Annotated[str, Wire("string")] = ""
     value: Annotated[float, Wire("float64")] = 0.0
@@ -27,7 +27,7 @@ class OpData:
 
 @dataclass(slots=True)
 class AlterClientQuotasRequestEntryData:
-    """The quota configuration entries to alter."""
+    """A part of AlterClientQuotasRequest."""
 
     entity: Annotated[list[EntityData], Wire("[]EntityData")] = field(default_factory=list)
     ops: Annotated[list[OpData], Wire("[]OpData")] = field(default_factory=list)
@@ -49,7 +49,7 @@ class AlterClientQuotasRequest:
 
 @dataclass(slots=True)
 class AlterClientQuotasResponseEntryData:
-    """The quota configuration entries to alter."""
+    """A part of AlterClientQuotasResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""

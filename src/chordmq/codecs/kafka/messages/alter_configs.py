@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class AlterableConfig:
-    """The configurations."""
+    """A part of AlterConfigsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     value: Annotated[str | None, Wire("string", nullable="0+")] = ""
@@ -18,7 +18,7 @@ class AlterableConfig:
 
 @dataclass(slots=True)
 class AlterConfigsResource:
-    """The updates for each resource."""
+    """A part of AlterConfigsRequest."""
 
     resource_type: Annotated[int, Wire("int8")] = 0
     resource_name: Annotated[str, Wire("string")] = ""
@@ -43,7 +43,7 @@ class AlterConfigsRequest:
 
 @dataclass(slots=True)
 class AlterConfigsResourceResponse:
-    """The responses for each resource."""
+    """A part of AlterConfigsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class ReassignablePartition:
-    """The partitions to reassign."""
+    """A part of AlterPartitionReassignmentsRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     replicas: Annotated[list[int] | None, Wire("[]int32", nullable="0+")] = None
@@ -18,7 +18,7 @@ class ReassignablePartition:
 
 @dataclass(slots=True)
 class ReassignableTopic:
-    """The topics to reassign."""
+    """A part of AlterPartitionReassignmentsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[ReassignablePartition], Wire("[]ReassignablePartition")] = field(
@@ -43,7 +43,7 @@ class AlterPartitionReassignmentsRequest:
 
 @dataclass(slots=True)
 class ReassignablePartitionResponse:
-    """The responses to partitions to reassign."""
+    """A part of AlterPartitionReassignmentsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -52,7 +52,7 @@ class ReassignablePartitionResponse:
 
 @dataclass(slots=True)
 class ReassignableTopicResponse:
-    """The responses to topics to reassign."""
+    """A part of AlterPartitionReassignmentsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class AlterShareGroupOffsetsRequestPartition:
-    """Each partition to alter offsets for."""
+    """A part of AlterShareGroupOffsetsRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     start_offset: Annotated[int, Wire("int64")] = 0
@@ -18,7 +18,7 @@ class AlterShareGroupOffsetsRequestPartition:
 
 @dataclass(slots=True)
 class AlterShareGroupOffsetsRequestTopic:
-    """The topics to alter offsets for."""
+    """A part of AlterShareGroupOffsetsRequest."""
 
     topic_name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[
@@ -52,7 +52,7 @@ class AlterShareGroupOffsetsResponsePartition:
 
 @dataclass(slots=True)
 class AlterShareGroupOffsetsResponseTopic:
-    """The results for each topic."""
+    """A part of AlterShareGroupOffsetsResponse."""
 
     topic_name: Annotated[str, Wire("string")] = ""
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class ScramCredentialDeletion:
-    """The SCRAM credentials to remove."""
+    """A part of AlterUserScramCredentialsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     mechanism: Annotated[int, Wire("int8")] = 0
@@ -18,7 +18,7 @@ class ScramCredentialDeletion:
 
 @dataclass(slots=True)
 class ScramCredentialUpsertion:
-    """The SCRAM credentials to update/insert."""
+    """A part of AlterUserScramCredentialsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     mechanism: Annotated[int, Wire("int8")] = 0
@@ -45,7 +45,7 @@ class AlterUserScramCredentialsRequest:
 
 @dataclass(slots=True)
 class AlterUserScramCredentialsResult:
-    """The results for deletions and alterations, one per affected user."""
+    """A part of AlterUserScramCredentialsResponse."""
 
     user: Annotated[str, Wire("string")] = ""
     error_code: Annotated[int, Wire("int16")] = 0

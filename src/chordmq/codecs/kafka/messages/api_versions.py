@@ -22,7 +22,7 @@ class ApiVersionsRequest:
 
 @dataclass(slots=True)
 class ApiVersion:
-    """The APIs supported by the broker."""
+    """A part of ApiVersionsResponse."""
 
     api_key: Annotated[int, Wire("int16")] = 0
     min_version: Annotated[int, Wire("int16")] = 0
@@ -31,7 +31,7 @@ class ApiVersion:
 
 @dataclass(slots=True)
 class SupportedFeatureKey:
-    """Features supported by the broker."""
+    """A part of ApiVersionsResponse."""
 
     name: Annotated[str, Wire("string", "3+")] = ""
     min_version: Annotated[int, Wire("int16", "3+")] = 0
@@ -40,7 +40,7 @@ class SupportedFeatureKey:
 
 @dataclass(slots=True)
 class FinalizedFeatureKey:
-    """List of cluster-wide finalized features."""
+    """A part of ApiVersionsResponse."""
 
     name: Annotated[str, Wire("string", "3+")] = ""
     max_version_level: Annotated[int, Wire("int16", "3+")] = 0

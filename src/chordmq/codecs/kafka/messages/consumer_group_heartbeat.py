@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class TopicPartitions:
-    """null if it didn't change since the last heartbeat; the partitions owned by the member."""
+    """A part of ConsumerGroupHeartbeatRequest."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -40,7 +40,7 @@ class ConsumerGroupHeartbeatRequest:
 
 @dataclass(slots=True)
 class Assignment:
-    """null if not provided; the assignment otherwise."""
+    """A part of ConsumerGroupHeartbeatResponse."""
 
     topic_partitions: Annotated[list[TopicPartitions], Wire("[]TopicPartitions")] = field(
         default_factory=list

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class ConsumerProtocolAssignmentTopicPartition:
-    """The list of topics and partitions assigned to this consumer."""
+    """A part of ConsumerProtocolAssignment."""
 
     topic: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -32,7 +32,7 @@ class ConsumerProtocolAssignment:
 
 @dataclass(slots=True)
 class ConsumerProtocolSubscriptionTopicPartition:
-    """The partitions that the member owns."""
+    """A part of ConsumerProtocolSubscription."""
 
     topic: Annotated[str, Wire("string", "1+")] = ""
     partitions: Annotated[list[int], Wire("[]int32", "1+")] = field(default_factory=list)

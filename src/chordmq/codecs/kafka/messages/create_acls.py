@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class AclCreation:
-    """The ACLs that we want to create."""
+    """A part of CreateAclsRequest."""
 
     resource_type: Annotated[int, Wire("int8")] = 0
     resource_name: Annotated[str, Wire("string")] = ""
@@ -34,7 +34,7 @@ class CreateAclsRequest:
 
 @dataclass(slots=True)
 class AclCreationResult:
-    """The results for each ACL creation."""
+    """A part of CreateAclsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""

@@ -10,14 +10,14 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class CreatePartitionsAssignment:
-    """The new partition assignments."""
+    """A part of CreatePartitionsRequest."""
 
     broker_ids: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class CreatePartitionsTopic:
-    """Each topic that we want to create new partitions inside."""
+    """A part of CreatePartitionsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     count: Annotated[int, Wire("int32")] = 0
@@ -43,7 +43,7 @@ class CreatePartitionsRequest:
 
 @dataclass(slots=True)
 class CreatePartitionsTopicResult:
-    """The partition creation results for each topic."""
+    """A part of CreatePartitionsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     error_code: Annotated[int, Wire("int16")] = 0

@@ -18,7 +18,7 @@ class CreatableReplicaAssignment:
 
 @dataclass(slots=True)
 class CreatableTopicConfig:
-    """The custom topic configurations to set."""
+    """A part of CreateTopicsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     value: Annotated[str | None, Wire("string", nullable="0+")] = ""
@@ -26,7 +26,7 @@ class CreatableTopicConfig:
 
 @dataclass(slots=True)
 class CreatableTopic:
-    """The topics to create."""
+    """A part of CreateTopicsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     num_partitions: Annotated[int, Wire("int32")] = 0
@@ -54,7 +54,7 @@ class CreateTopicsRequest:
 
 @dataclass(slots=True)
 class CreatableTopicConfigs:
-    """Configuration of the topic."""
+    """A part of CreateTopicsResponse."""
 
     name: Annotated[str, Wire("string", "5+")] = ""
     value: Annotated[str | None, Wire("string", "5+", nullable="5+")] = ""
@@ -65,7 +65,7 @@ class CreatableTopicConfigs:
 
 @dataclass(slots=True)
 class CreatableTopicResult:
-    """Results for each topic we tried to create."""
+    """A part of CreateTopicsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     topic_id: Annotated[bytes, Wire("uuid", "7+", ignorable=True)] = NO_UUID

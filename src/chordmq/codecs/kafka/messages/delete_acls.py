@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class DeleteAclsFilter:
-    """The filters to use when deleting ACLs."""
+    """A part of DeleteAclsRequest."""
 
     resource_type_filter: Annotated[int, Wire("int8")] = 0
     resource_name_filter: Annotated[str | None, Wire("string", nullable="0+")] = ""
@@ -36,7 +36,7 @@ class DeleteAclsRequest:
 
 @dataclass(slots=True)
 class DeleteAclsMatchingAcl:
-    """The ACLs which matched this filter."""
+    """A part of DeleteAclsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""
@@ -51,7 +51,7 @@ class DeleteAclsMatchingAcl:
 
 @dataclass(slots=True)
 class DeleteAclsFilterResult:
-    """The results for each filter."""
+    """A part of DeleteAclsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""

@@ -21,7 +21,7 @@ class DeleteGroupsRequest:
 
 @dataclass(slots=True)
 class DeletableGroupResult:
-    """The deletion results."""
+    """A part of DeleteGroupsResponse."""
 
     group_id: Annotated[str, Wire("string")] = ""
     error_code: Annotated[int, Wire("int16")] = 0

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class DeleteRecordsPartition:
-    """Each partition that we want to delete records from."""
+    """A part of DeleteRecordsRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     offset: Annotated[int, Wire("int64")] = 0
@@ -18,7 +18,7 @@ class DeleteRecordsPartition:
 
 @dataclass(slots=True)
 class DeleteRecordsTopic:
-    """Each topic that we want to delete records from."""
+    """A part of DeleteRecordsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[DeleteRecordsPartition], Wire("[]DeleteRecordsPartition")] = field(
@@ -42,7 +42,7 @@ class DeleteRecordsRequest:
 
 @dataclass(slots=True)
 class DeleteRecordsPartitionResult:
-    """Each partition that we wanted to delete records from."""
+    """A part of DeleteRecordsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     low_watermark: Annotated[int, Wire("int64")] = 0
@@ -51,7 +51,7 @@ class DeleteRecordsPartitionResult:
 
 @dataclass(slots=True)
 class DeleteRecordsTopicResult:
-    """Each topic that we wanted to delete records from."""
+    """A part of DeleteRecordsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class DeleteShareGroupOffsetsRequestTopic:
-    """The topics to delete offsets for."""
+    """A part of DeleteShareGroupOffsetsRequest."""
 
     topic_name: Annotated[str, Wire("string")] = ""
 
@@ -31,7 +31,7 @@ class DeleteShareGroupOffsetsRequest:
 
 @dataclass(slots=True)
 class DeleteShareGroupOffsetsResponseTopic:
-    """The results for each topic."""
+    """A part of DeleteShareGroupOffsetsResponse."""
 
     topic_name: Annotated[str, Wire("string")] = ""
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class DeleteTopicState:
-    """The name or topic ID of the topic."""
+    """A part of DeleteTopicsRequest."""
 
     name: Annotated[str | None, Wire("string", "6+", nullable="6+")] = None
     topic_id: Annotated[bytes, Wire("uuid", "6+")] = NO_UUID
@@ -35,7 +35,7 @@ class DeleteTopicsRequest:
 
 @dataclass(slots=True)
 class DeletableTopicResult:
-    """The results for each topic we tried to delete."""
+    """A part of DeleteTopicsResponse."""
 
     name: Annotated[str | None, Wire("string", nullable="6+")] = ""
     topic_id: Annotated[bytes, Wire("uuid", "6+", ignorable=True)] = NO_UUID

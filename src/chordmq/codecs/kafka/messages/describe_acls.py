@@ -27,7 +27,7 @@ class DescribeAclsRequest:
 
 @dataclass(slots=True)
 class AclDescription:
-    """The ACLs."""
+    """A part of DescribeAclsResponse."""
 
     principal: Annotated[str, Wire("string")] = ""
     host: Annotated[str, Wire("string")] = ""
@@ -37,7 +37,7 @@ class AclDescription:
 
 @dataclass(slots=True)
 class DescribeAclsResource:
-    """Each Resource that is referenced in an ACL."""
+    """A part of DescribeAclsResponse."""
 
     resource_type: Annotated[int, Wire("int8")] = 0
     resource_name: Annotated[str, Wire("string")] = ""

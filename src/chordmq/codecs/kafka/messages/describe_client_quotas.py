@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class ComponentData:
-    """Filter components to apply to quota entities."""
+    """A part of DescribeClientQuotasRequest."""
 
     entity_type: Annotated[str, Wire("string")] = ""
     match_type: Annotated[int, Wire("int8")] = 0
@@ -33,7 +33,7 @@ class DescribeClientQuotasRequest:
 
 @dataclass(slots=True)
 class EntityData:
-    """The quota entity description."""
+    """A part of DescribeClientQuotasResponse."""
 
     entity_type: Annotated[str, Wire("string")] = ""
     entity_name: Annotated[str | None, Wire("string", nullable="0+")] = ""
@@ -41,7 +41,7 @@ class EntityData:
 
 @dataclass(slots=True)
 class ValueData:
-    """The quota values for the entity."""
+    """A part of DescribeClientQuotasResponse."""
 
     key: Annotated[str, Wire("string")] = ""
     value: Annotated[float, Wire("float64")] = 0.0
@@ -49,7 +49,7 @@ class ValueData:
 
 @dataclass(slots=True)
 class EntryData:
-    """A result entry."""
+    """A part of DescribeClientQuotasResponse."""
 
     entity: Annotated[list[EntityData], Wire("[]EntityData")] = field(default_factory=list)
     values: Annotated[list[ValueData], Wire("[]ValueData")] = field(default_factory=list)

@@ -23,7 +23,7 @@ class DescribeClusterRequest:
 
 @dataclass(slots=True)
 class DescribeClusterBroker:
-    """Each broker in the response."""
+    """A part of DescribeClusterResponse."""
 
     broker_id: Annotated[int, Wire("int32")] = 0
     host: Annotated[str, Wire("string")] = ""

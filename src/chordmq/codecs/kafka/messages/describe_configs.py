@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class DescribeConfigsResource:
-    """The resources whose configurations we want to describe."""
+    """A part of DescribeConfigsRequest."""
 
     resource_type: Annotated[int, Wire("int8")] = 0
     resource_name: Annotated[str, Wire("string")] = ""
@@ -36,7 +36,7 @@ class DescribeConfigsRequest:
 
 @dataclass(slots=True)
 class DescribeConfigsSynonym:
-    """The synonyms for this configuration key."""
+    """A part of DescribeConfigsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     value: Annotated[str | None, Wire("string", nullable="0+")] = ""
@@ -45,7 +45,7 @@ class DescribeConfigsSynonym:
 
 @dataclass(slots=True)
 class DescribeConfigsResourceResult:
-    """Each listed configuration."""
+    """A part of DescribeConfigsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     value: Annotated[str | None, Wire("string", nullable="0+")] = ""
@@ -61,7 +61,7 @@ class DescribeConfigsResourceResult:
 
 @dataclass(slots=True)
 class DescribeConfigsResult:
-    """The results for each resource."""
+    """A part of DescribeConfigsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""

@@ -22,7 +22,7 @@ class DescribeGroupsRequest:
 
 @dataclass(slots=True)
 class DescribedGroupMember:
-    """The group members."""
+    """A part of DescribeGroupsResponse."""
 
     member_id: Annotated[str, Wire("string")] = ""
     group_instance_id: Annotated[
@@ -36,7 +36,7 @@ class DescribedGroupMember:
 
 @dataclass(slots=True)
 class DescribedGroup:
-    """Each described group."""
+    """A part of DescribeGroupsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     error_message: Annotated[str | None, Wire("string", "6+", nullable="6+")] = None

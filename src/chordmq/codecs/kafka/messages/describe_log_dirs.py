@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class DescribableLogDirTopic:
-    """Each topic that we want to describe log directories for, or null for all topics."""
+    """A part of DescribeLogDirsRequest."""
 
     topic: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -31,7 +31,7 @@ class DescribeLogDirsRequest:
 
 @dataclass(slots=True)
 class DescribeLogDirsPartition:
-    """The partitions."""
+    """A part of DescribeLogDirsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     partition_size: Annotated[int, Wire("int64")] = 0
@@ -41,7 +41,7 @@ class DescribeLogDirsPartition:
 
 @dataclass(slots=True)
 class DescribeLogDirsTopic:
-    """The topics."""
+    """A part of DescribeLogDirsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[DescribeLogDirsPartition], Wire("[]DescribeLogDirsPartition")] = (
@@ -51,7 +51,7 @@ class DescribeLogDirsTopic:
 
 @dataclass(slots=True)
 class DescribeLogDirsResult:
-    """The log directories."""
+    """A part of DescribeLogDirsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     log_dir: Annotated[str, Wire("string")] = ""

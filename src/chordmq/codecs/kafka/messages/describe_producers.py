@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class TopicRequest:
-    """The topics to list producers for."""
+    """A part of DescribeProducersRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partition_indexes: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -29,7 +29,7 @@ class DescribeProducersRequest:
 
 @dataclass(slots=True)
 class ProducerState:
-    """The active producers for the partition."""
+    """A part of DescribeProducersResponse."""
 
     producer_id: Annotated[int, Wire("int64")] = 0
     producer_epoch: Annotated[int, Wire("int32")] = 0
@@ -41,7 +41,7 @@ class ProducerState:
 
 @dataclass(slots=True)
 class PartitionResponse:
-    """Each partition in the response."""
+    """A part of DescribeProducersResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -53,7 +53,7 @@ class PartitionResponse:
 
 @dataclass(slots=True)
 class TopicResponse:
-    """Each topic in the response."""
+    """A part of DescribeProducersResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[PartitionResponse], Wire("[]PartitionResponse")] = field(

@@ -10,14 +10,14 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class DescribeQuorumRequestPartitionData:
-    """The partitions to describe."""
+    """A part of DescribeQuorumRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
 
 
 @dataclass(slots=True)
 class DescribeQuorumRequestTopicData:
-    """The topics to describe."""
+    """A part of DescribeQuorumRequest."""
 
     topic_name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[
@@ -40,7 +40,7 @@ class DescribeQuorumRequest:
 
 @dataclass(slots=True)
 class ReplicaState:
-    """The current voters of the partition."""
+    """A part of DescribeQuorumResponse."""
 
     replica_id: Annotated[int, Wire("int32")] = 0
     replica_directory_id: Annotated[bytes, Wire("uuid", "2+")] = NO_UUID
@@ -51,7 +51,7 @@ class ReplicaState:
 
 @dataclass(slots=True)
 class DescribeQuorumResponsePartitionData:
-    """The partition data."""
+    """A part of DescribeQuorumResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -67,7 +67,7 @@ class DescribeQuorumResponsePartitionData:
 
 @dataclass(slots=True)
 class DescribeQuorumResponseTopicData:
-    """The response from the describe quorum API."""
+    """A part of DescribeQuorumResponse."""
 
     topic_name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[
@@ -77,7 +77,7 @@ class DescribeQuorumResponseTopicData:
 
 @dataclass(slots=True)
 class Listener:
-    """The listeners of this controller."""
+    """A part of DescribeQuorumResponse."""
 
     name: Annotated[str, Wire("string", "2+")] = ""
     host: Annotated[str, Wire("string", "2+")] = ""
@@ -86,7 +86,7 @@ class Listener:
 
 @dataclass(slots=True)
 class Node:
-    """The nodes in the quorum."""
+    """A part of DescribeQuorumResponse."""
 
     node_id: Annotated[int, Wire("int32", "2+")] = 0
     listeners: Annotated[list[Listener], Wire("[]Listener", "2+")] = field(default_factory=list)

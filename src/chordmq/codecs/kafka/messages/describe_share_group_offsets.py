@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class DescribeShareGroupOffsetsRequestTopic:
-    """The topics to describe offsets for, or null for all topic-partitions."""
+    """A part of DescribeShareGroupOffsetsRequest."""
 
     topic_name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -18,7 +18,7 @@ class DescribeShareGroupOffsetsRequestTopic:
 
 @dataclass(slots=True)
 class DescribeShareGroupOffsetsRequestGroup:
-    """The groups to describe offsets for."""
+    """A part of DescribeShareGroupOffsetsRequest."""
 
     group_id: Annotated[str, Wire("string")] = ""
     topics: Annotated[
@@ -54,7 +54,7 @@ class DescribeShareGroupOffsetsResponsePartition:
 
 @dataclass(slots=True)
 class DescribeShareGroupOffsetsResponseTopic:
-    """The results for each topic."""
+    """A part of DescribeShareGroupOffsetsResponse."""
 
     topic_name: Annotated[str, Wire("string")] = ""
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
@@ -66,7 +66,7 @@ class DescribeShareGroupOffsetsResponseTopic:
 
 @dataclass(slots=True)
 class DescribeShareGroupOffsetsResponseGroup:
-    """The results for each group."""
+    """A part of DescribeShareGroupOffsetsResponse."""
 
     group_id: Annotated[str, Wire("string")] = ""
     topics: Annotated[

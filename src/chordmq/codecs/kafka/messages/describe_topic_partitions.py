@@ -10,14 +10,14 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class TopicRequest:
-    """The topics to fetch details for."""
+    """A part of DescribeTopicPartitionsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
 
 
 @dataclass(slots=True)
 class Cursor:
-    """The first topic and partition index to fetch details for."""
+    """A part of DescribeTopicPartitionsRequest."""
 
     topic_name: Annotated[str, Wire("string")] = ""
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -38,7 +38,7 @@ class DescribeTopicPartitionsRequest:
 
 @dataclass(slots=True)
 class DescribeTopicPartitionsResponsePartition:
-    """Each partition in the topic."""
+    """A part of DescribeTopicPartitionsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -55,7 +55,7 @@ class DescribeTopicPartitionsResponsePartition:
 
 @dataclass(slots=True)
 class DescribeTopicPartitionsResponseTopic:
-    """Each topic in the response."""
+    """A part of DescribeTopicPartitionsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     name: Annotated[str | None, Wire("string", nullable="0+")] = ""

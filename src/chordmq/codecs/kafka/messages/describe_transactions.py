@@ -21,7 +21,7 @@ class DescribeTransactionsRequest:
 
 @dataclass(slots=True)
 class TopicData:
-    """The set of partitions included in the current transaction (if active)."""
+    """A part of DescribeTransactionsResponse."""
 
     topic: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -29,7 +29,7 @@ class TopicData:
 
 @dataclass(slots=True)
 class TransactionState:
-    """The current state of the transaction."""
+    """A part of DescribeTransactionsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     transactional_id: Annotated[str, Wire("string")] = ""

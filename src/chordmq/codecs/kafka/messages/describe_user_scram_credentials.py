@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class UserName:
-    """The users to describe, or null/empty to describe all users."""
+    """A part of DescribeUserScramCredentialsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
 
@@ -30,7 +30,7 @@ class DescribeUserScramCredentialsRequest:
 
 @dataclass(slots=True)
 class CredentialInfo:
-    """The mechanism and related information associated with the user's SCRAM credentials."""
+    """A part of DescribeUserScramCredentialsResponse."""
 
     mechanism: Annotated[int, Wire("int8")] = 0
     iterations: Annotated[int, Wire("int32")] = 0
@@ -38,7 +38,7 @@ class CredentialInfo:
 
 @dataclass(slots=True)
 class DescribeUserScramCredentialsResult:
-    """The results for descriptions, one per user."""
+    """A part of DescribeUserScramCredentialsResponse."""
 
     user: Annotated[str, Wire("string")] = ""
     error_code: Annotated[int, Wire("int16")] = 0

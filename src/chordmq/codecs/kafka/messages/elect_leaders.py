@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class TopicPartitions:
-    """The topic partitions to elect leaders."""
+    """A part of ElectLeadersRequest."""
 
     topic: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -33,7 +33,7 @@ class ElectLeadersRequest:
 
 @dataclass(slots=True)
 class PartitionResult:
-    """The results for each partition."""
+    """A part of ElectLeadersResponse."""
 
     partition_id: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0

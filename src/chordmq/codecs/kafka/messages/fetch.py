@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class ReplicaState:
-    """The state of the replica in the follower."""
+    """A part of FetchRequest."""
 
     replica_id: Annotated[int, Wire("int32", "15+")] = -1
     replica_epoch: Annotated[int, Wire("int64", "15+")] = -1
@@ -18,7 +18,7 @@ class ReplicaState:
 
 @dataclass(slots=True)
 class FetchPartition:
-    """The partitions to fetch."""
+    """A part of FetchRequest."""
 
     partition: Annotated[int, Wire("int32")] = 0
     current_leader_epoch: Annotated[int, Wire("int32", "9+", ignorable=True)] = -1
@@ -34,7 +34,7 @@ class FetchPartition:
 
 @dataclass(slots=True)
 class FetchTopic:
-    """The topics to fetch."""
+    """A part of FetchRequest."""
 
     topic: Annotated[str, Wire("string", "0-12", ignorable=True)] = ""
     topic_id: Annotated[bytes, Wire("uuid", "13+", ignorable=True)] = NO_UUID
@@ -45,7 +45,7 @@ class FetchTopic:
 
 @dataclass(slots=True)
 class ForgottenTopic:
-    """In an incremental fetch request, the partitions to remove."""
+    """A part of FetchRequest."""
 
     topic: Annotated[str, Wire("string", "7-12", ignorable=True)] = ""
     topic_id: Annotated[bytes, Wire("uuid", "13+", ignorable=True)] = NO_UUID
@@ -90,7 +90,7 @@ class EpochEndOffset:
 
 @dataclass(slots=True)
 class LeaderIdAndEpoch:
-    """The current leader of the partition."""
+    """A part of FetchResponse."""
 
     leader_id: Annotated[int, Wire("int32", "12+")] = -1
     leader_epoch: Annotated[int, Wire("int32", "12+")] = -1
@@ -106,7 +106,7 @@ class SnapshotId:
 
 @dataclass(slots=True)
 class AbortedTransaction:
-    """The aborted transactions."""
+    """A part of FetchResponse."""
 
     producer_id: Annotated[int, Wire("int64")] = 0
     first_offset: Annotated[int, Wire("int64")] = 0
@@ -114,7 +114,7 @@ class AbortedTransaction:
 
 @dataclass(slots=True)
 class PartitionData:
-    """The topic partitions."""
+    """A part of FetchResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -139,7 +139,7 @@ class PartitionData:
 
 @dataclass(slots=True)
 class FetchableTopicResponse:
-    """The response topics."""
+    """A part of FetchResponse."""
 
     topic: Annotated[str, Wire("string", "0-12", ignorable=True)] = ""
     topic_id: Annotated[bytes, Wire("uuid", "13+", ignorable=True)] = NO_UUID

@@ -23,7 +23,7 @@ class FindCoordinatorRequest:
 
 @dataclass(slots=True)
 class Coordinator:
-    """Each coordinator result in the response."""
+    """A part of FindCoordinatorResponse."""
 
     key: Annotated[str, Wire("string", "4+")] = ""
     node_id: Annotated[int, Wire("int32", "4+")] = 0

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class AlterableConfig:
-    """The configurations."""
+    """A part of IncrementalAlterConfigsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     config_operation: Annotated[int, Wire("int8")] = 0
@@ -19,7 +19,7 @@ class AlterableConfig:
 
 @dataclass(slots=True)
 class AlterConfigsResource:
-    """The incremental updates for each resource."""
+    """A part of IncrementalAlterConfigsRequest."""
 
     resource_type: Annotated[int, Wire("int8")] = 0
     resource_name: Annotated[str, Wire("string")] = ""
@@ -44,7 +44,7 @@ class IncrementalAlterConfigsRequest:
 
 @dataclass(slots=True)
 class AlterConfigsResourceResponse:
-    """The responses for each resource."""
+    """A part of IncrementalAlterConfigsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class JoinGroupRequestProtocol:
-    """The list of protocols that the member supports."""
+    """A part of JoinGroupRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     metadata: Annotated[bytes, Wire("bytes")] = b""
@@ -38,7 +38,7 @@ class JoinGroupRequest:
 
 @dataclass(slots=True)
 class JoinGroupResponseMember:
-    """The group members."""
+    """A part of JoinGroupResponse."""
 
     member_id: Annotated[str, Wire("string")] = ""
     group_instance_id: Annotated[

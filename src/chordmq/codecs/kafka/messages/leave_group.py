@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class MemberIdentity:
-    """List of leaving member identities."""
+    """A part of LeaveGroupRequest."""
 
     member_id: Annotated[str, Wire("string", "3+")] = ""
     group_instance_id: Annotated[str | None, Wire("string", "3+", nullable="3+")] = None
@@ -34,7 +34,7 @@ class LeaveGroupRequest:
 
 @dataclass(slots=True)
 class MemberResponse:
-    """List of leaving member responses."""
+    """A part of LeaveGroupResponse."""
 
     member_id: Annotated[str, Wire("string", "3+")] = ""
     group_instance_id: Annotated[str | None, Wire("string", "3+", nullable="3+")] = ""

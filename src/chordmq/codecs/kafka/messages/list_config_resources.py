@@ -21,7 +21,7 @@ class ListConfigResourcesRequest:
 
 @dataclass(slots=True)
 class ConfigResource:
-    """Each config resource in the response."""
+    """A part of ListConfigResourcesResponse."""
 
     resource_name: Annotated[str, Wire("string")] = ""
     resource_type: Annotated[int, Wire("int8", "1+", ignorable=True)] = 16

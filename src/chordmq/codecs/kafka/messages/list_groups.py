@@ -22,7 +22,7 @@ class ListGroupsRequest:
 
 @dataclass(slots=True)
 class ListedGroup:
-    """Each group in the response."""
+    """A part of ListGroupsResponse."""
 
     group_id: Annotated[str, Wire("string")] = ""
     protocol_type: Annotated[str, Wire("string")] = ""

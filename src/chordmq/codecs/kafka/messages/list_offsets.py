@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class ListOffsetsPartition:
-    """Each partition in the request."""
+    """A part of ListOffsetsRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     current_leader_epoch: Annotated[int, Wire("int32", "4+", ignorable=True)] = -1
@@ -19,7 +19,7 @@ class ListOffsetsPartition:
 
 @dataclass(slots=True)
 class ListOffsetsTopic:
-    """Each topic in the request."""
+    """A part of ListOffsetsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[ListOffsetsPartition], Wire("[]ListOffsetsPartition")] = field(
@@ -45,7 +45,7 @@ class ListOffsetsRequest:
 
 @dataclass(slots=True)
 class ListOffsetsPartitionResponse:
-    """Each partition in the response."""
+    """A part of ListOffsetsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -56,7 +56,7 @@ class ListOffsetsPartitionResponse:
 
 @dataclass(slots=True)
 class ListOffsetsTopicResponse:
-    """Each topic in the response."""
+    """A part of ListOffsetsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class ListPartitionReassignmentsTopics:
-    """The topics to list partition reassignments for, or null to list everything."""
+    """A part of ListPartitionReassignmentsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partition_indexes: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -33,7 +33,7 @@ class ListPartitionReassignmentsRequest:
 
 @dataclass(slots=True)
 class OngoingPartitionReassignment:
-    """The ongoing reassignments for each partition."""
+    """A part of ListPartitionReassignmentsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     replicas: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -43,7 +43,7 @@ class OngoingPartitionReassignment:
 
 @dataclass(slots=True)
 class OngoingTopicReassignment:
-    """The ongoing reassignments for each topic."""
+    """A part of ListPartitionReassignmentsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[

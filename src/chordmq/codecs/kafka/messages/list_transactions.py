@@ -24,7 +24,7 @@ class ListTransactionsRequest:
 
 @dataclass(slots=True)
 class TransactionState:
-    """The current state of the transaction for the transactional id."""
+    """A part of ListTransactionsResponse."""
 
     transactional_id: Annotated[str, Wire("string")] = ""
     producer_id: Annotated[int, Wire("int64")] = 0

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class MetadataRequestTopic:
-    """The topics to fetch metadata for."""
+    """A part of MetadataRequest."""
 
     topic_id: Annotated[bytes, Wire("uuid", "10+", ignorable=True)] = NO_UUID
     name: Annotated[str | None, Wire("string", nullable="10+")] = ""
@@ -34,7 +34,7 @@ class MetadataRequest:
 
 @dataclass(slots=True)
 class MetadataResponseBroker:
-    """A list of brokers present in the cluster."""
+    """A part of MetadataResponse."""
 
     node_id: Annotated[int, Wire("int32")] = 0
     host: Annotated[str, Wire("string")] = ""
@@ -44,7 +44,7 @@ class MetadataResponseBroker:
 
 @dataclass(slots=True)
 class MetadataResponsePartition:
-    """Each partition in the topic."""
+    """A part of MetadataResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -59,7 +59,7 @@ class MetadataResponsePartition:
 
 @dataclass(slots=True)
 class MetadataResponseTopic:
-    """Each topic in the response."""
+    """A part of MetadataResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     name: Annotated[str | None, Wire("string", nullable="12+")] = ""

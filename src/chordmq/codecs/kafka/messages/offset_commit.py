@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class OffsetCommitRequestPartition:
-    """Each partition to commit offsets for."""
+    """A part of OffsetCommitRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     committed_offset: Annotated[int, Wire("int64")] = 0
@@ -20,7 +20,7 @@ class OffsetCommitRequestPartition:
 
 @dataclass(slots=True)
 class OffsetCommitRequestTopic:
-    """The topics to commit offsets for."""
+    """A part of OffsetCommitRequest."""
 
     name: Annotated[str, Wire("string", "0-9", ignorable=True)] = ""
     topic_id: Annotated[bytes, Wire("uuid", "10+", ignorable=True)] = NO_UUID
@@ -49,7 +49,7 @@ class OffsetCommitRequest:
 
 @dataclass(slots=True)
 class OffsetCommitResponsePartition:
-    """The responses for each partition in the topic."""
+    """A part of OffsetCommitResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -57,7 +57,7 @@ class OffsetCommitResponsePartition:
 
 @dataclass(slots=True)
 class OffsetCommitResponseTopic:
-    """The responses for each topic."""
+    """A part of OffsetCommitResponse."""
 
     name: Annotated[str, Wire("string", "0-9", ignorable=True)] = ""
     topic_id: Annotated[bytes, Wire("uuid", "10+", ignorable=True)] = NO_UUID

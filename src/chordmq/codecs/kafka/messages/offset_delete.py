@@ -10,14 +10,14 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class OffsetDeleteRequestPartition:
-    """Each partition to delete offsets for."""
+    """A part of OffsetDeleteRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
 
 
 @dataclass(slots=True)
 class OffsetDeleteRequestTopic:
-    """The topics to delete offsets for."""
+    """A part of OffsetDeleteRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[
@@ -41,7 +41,7 @@ class OffsetDeleteRequest:
 
 @dataclass(slots=True)
 class OffsetDeleteResponsePartition:
-    """The responses for each partition in the topic."""
+    """A part of OffsetDeleteResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -49,7 +49,7 @@ class OffsetDeleteResponsePartition:
 
 @dataclass(slots=True)
 class OffsetDeleteResponseTopic:
-    """The responses for each topic."""
+    """A part of OffsetDeleteResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class OffsetFetchRequestTopic:
-    """Each topic we would like to fetch offsets for, or null to fetch offsets for all topics."""
+    """A part of OffsetFetchRequest."""
 
     name: Annotated[str, Wire("string", "0-7")] = ""
     partition_indexes: Annotated[list[int], Wire("[]int32", "0-7")] = field(default_factory=list)
@@ -18,7 +18,7 @@ class OffsetFetchRequestTopic:
 
 @dataclass(slots=True)
 class OffsetFetchRequestTopics:
-    """Each topic we would like to fetch offsets for, or null to fetch offsets for all topics."""
+    """A part of OffsetFetchRequest."""
 
     name: Annotated[str, Wire("string", "8-9", ignorable=True)] = ""
     topic_id: Annotated[bytes, Wire("uuid", "10+", ignorable=True)] = NO_UUID
@@ -27,7 +27,7 @@ class OffsetFetchRequestTopics:
 
 @dataclass(slots=True)
 class OffsetFetchRequestGroup:
-    """Each group we would like to fetch offsets for."""
+    """A part of OffsetFetchRequest."""
 
     group_id: Annotated[str, Wire("string", "8+")] = ""
     member_id: Annotated[str | None, Wire("string", "9+", nullable="9+", ignorable=True)] = None
@@ -59,7 +59,7 @@ class OffsetFetchRequest:
 
 @dataclass(slots=True)
 class OffsetFetchResponsePartition:
-    """The responses per partition."""
+    """A part of OffsetFetchResponse."""
 
     partition_index: Annotated[int, Wire("int32", "0-7")] = 0
     committed_offset: Annotated[int, Wire("int64", "0-7")] = 0
@@ -70,7 +70,7 @@ class OffsetFetchResponsePartition:
 
 @dataclass(slots=True)
 class OffsetFetchResponseTopic:
-    """The responses per topic."""
+    """A part of OffsetFetchResponse."""
 
     name: Annotated[str, Wire("string", "0-7")] = ""
     partitions: Annotated[
@@ -80,7 +80,7 @@ class OffsetFetchResponseTopic:
 
 @dataclass(slots=True)
 class OffsetFetchResponsePartitions:
-    """The responses per partition."""
+    """A part of OffsetFetchResponse."""
 
     partition_index: Annotated[int, Wire("int32", "8+")] = 0
     committed_offset: Annotated[int, Wire("int64", "8+")] = 0
@@ -91,7 +91,7 @@ class OffsetFetchResponsePartitions:
 
 @dataclass(slots=True)
 class OffsetFetchResponseTopics:
-    """The responses per topic."""
+    """A part of OffsetFetchResponse."""
 
     name: Annotated[str, Wire("string", "8-9", ignorable=True)] = ""
     topic_id: Annotated[bytes, Wire("uuid", "10+", ignorable=True)] = NO_UUID
@@ -102,7 +102,7 @@ class OffsetFetchResponseTopics:
 
 @dataclass(slots=True)
 class OffsetFetchResponseGroup:
-    """The responses per group id."""
+    """A part of OffsetFetchResponse."""
 
     group_id: Annotated[str, Wire("string", "8+")] = ""
     topics: Annotated[

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class OffsetForLeaderPartition:
-    """Each partition to get offsets for."""
+    """A part of OffsetForLeaderEpochRequest."""
 
     partition: Annotated[int, Wire("int32")] = 0
     current_leader_epoch: Annotated[int, Wire("int32", ignorable=True)] = -1
@@ -19,7 +19,7 @@ class OffsetForLeaderPartition:
 
 @dataclass(slots=True)
 class OffsetForLeaderTopic:
-    """Each topic to get offsets for."""
+    """A part of OffsetForLeaderEpochRequest."""
 
     topic: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[OffsetForLeaderPartition], Wire("[]OffsetForLeaderPartition")] = (
@@ -43,7 +43,7 @@ class OffsetForLeaderEpochRequest:
 
 @dataclass(slots=True)
 class EpochEndOffset:
-    """Each partition in the topic we fetched offsets for."""
+    """A part of OffsetForLeaderEpochResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     partition: Annotated[int, Wire("int32")] = 0
@@ -53,7 +53,7 @@ class EpochEndOffset:
 
 @dataclass(slots=True)
 class OffsetForLeaderTopicResult:
-    """Each topic we fetched offsets for."""
+    """A part of OffsetForLeaderEpochResponse."""
 
     topic: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[EpochEndOffset], Wire("[]EpochEndOffset")] = field(

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class PartitionProduceData:
-    """Each partition to produce to."""
+    """A part of ProduceRequest."""
 
     index: Annotated[int, Wire("int32")] = 0
     records: Annotated[memoryview | bytes | None, Wire("records", nullable="0+")] = None
@@ -18,7 +18,7 @@ class PartitionProduceData:
 
 @dataclass(slots=True)
 class TopicProduceData:
-    """Each topic to produce to."""
+    """A part of ProduceRequest."""
 
     name: Annotated[str, Wire("string", "0-12", ignorable=True)] = ""
     topic_id: Annotated[bytes, Wire("uuid", "13+", ignorable=True)] = NO_UUID
@@ -45,7 +45,7 @@ class ProduceRequest:
 
 @dataclass(slots=True)
 class BatchIndexAndErrorMessage:
-    """The batch indices of records that caused the batch to be dropped."""
+    """A part of ProduceResponse."""
 
     batch_index: Annotated[int, Wire("int32", "8+")] = 0
     batch_index_error_message: Annotated[str | None, Wire("string", "8+", nullable="8+")] = None
@@ -53,7 +53,7 @@ class BatchIndexAndErrorMessage:
 
 @dataclass(slots=True)
 class LeaderIdAndEpoch:
-    """The leader broker that the producer should use for future requests."""
+    """A part of ProduceResponse."""
 
     leader_id: Annotated[int, Wire("int32", "10+")] = -1
     leader_epoch: Annotated[int, Wire("int32", "10+")] = -1
@@ -61,7 +61,7 @@ class LeaderIdAndEpoch:
 
 @dataclass(slots=True)
 class PartitionProduceResponse:
-    """Each partition that we produced to within the topic."""
+    """A part of ProduceResponse."""
 
     index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -79,7 +79,7 @@ class PartitionProduceResponse:
 
 @dataclass(slots=True)
 class TopicProduceResponse:
-    """Each produce response."""
+    """A part of ProduceResponse."""
 
     name: Annotated[str, Wire("string", "0-12", ignorable=True)] = ""
     topic_id: Annotated[bytes, Wire("uuid", "13+", ignorable=True)] = NO_UUID

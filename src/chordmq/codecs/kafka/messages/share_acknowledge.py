@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class AcknowledgementBatch:
-    """Record batches to acknowledge."""
+    """A part of ShareAcknowledgeRequest."""
 
     first_offset: Annotated[int, Wire("int64")] = 0
     last_offset: Annotated[int, Wire("int64")] = 0
@@ -19,7 +19,7 @@ class AcknowledgementBatch:
 
 @dataclass(slots=True)
 class AcknowledgePartition:
-    """The partitions containing records to acknowledge."""
+    """A part of ShareAcknowledgeRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     acknowledgement_batches: Annotated[
@@ -29,7 +29,7 @@ class AcknowledgePartition:
 
 @dataclass(slots=True)
 class AcknowledgeTopic:
-    """The topics containing records to acknowledge."""
+    """A part of ShareAcknowledgeRequest."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
     partitions: Annotated[list[AcknowledgePartition], Wire("[]AcknowledgePartition")] = field(
@@ -56,7 +56,7 @@ class ShareAcknowledgeRequest:
 
 @dataclass(slots=True)
 class LeaderIdAndEpoch:
-    """The current leader of the partition."""
+    """A part of ShareAcknowledgeResponse."""
 
     leader_id: Annotated[int, Wire("int32")] = 0
     leader_epoch: Annotated[int, Wire("int32")] = 0
@@ -64,7 +64,7 @@ class LeaderIdAndEpoch:
 
 @dataclass(slots=True)
 class PartitionData:
-    """The topic partitions."""
+    """A part of ShareAcknowledgeResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -76,7 +76,7 @@ class PartitionData:
 
 @dataclass(slots=True)
 class ShareAcknowledgeTopicResponse:
-    """The response topics."""
+    """A part of ShareAcknowledgeResponse."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
     partitions: Annotated[list[PartitionData], Wire("[]PartitionData")] = field(

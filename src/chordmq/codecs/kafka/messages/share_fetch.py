@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 @dataclass(slots=True)
 class AcknowledgementBatch:
-    """Record batches to acknowledge."""
+    """A part of ShareFetchRequest."""
 
     first_offset: Annotated[int, Wire("int64")] = 0
     last_offset: Annotated[int, Wire("int64")] = 0
@@ -19,7 +19,7 @@ class AcknowledgementBatch:
 
 @dataclass(slots=True)
 class FetchPartition:
-    """The partitions to fetch."""
+    """A part of ShareFetchRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     partition_max_bytes: Annotated[int, Wire("int32", "0")] = 0
@@ -30,7 +30,7 @@ class FetchPartition:
 
 @dataclass(slots=True)
 class FetchTopic:
-    """The topics to fetch."""
+    """A part of ShareFetchRequest."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
     partitions: Annotated[list[FetchPartition], Wire("[]FetchPartition")] = field(
@@ -40,7 +40,7 @@ class FetchTopic:
 
 @dataclass(slots=True)
 class ForgottenTopic:
-    """The partitions to remove from this share session."""
+    """A part of ShareFetchRequest."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -72,7 +72,7 @@ class ShareFetchRequest:
 
 @dataclass(slots=True)
 class LeaderIdAndEpoch:
-    """The current leader of the partition."""
+    """A part of ShareFetchResponse."""
 
     leader_id: Annotated[int, Wire("int32")] = 0
     leader_epoch: Annotated[int, Wire("int32")] = 0
@@ -80,7 +80,7 @@ class LeaderIdAndEpoch:
 
 @dataclass(slots=True)
 class AcquiredRecords:
-    """The acquired records."""
+    """A part of ShareFetchResponse."""
 
     first_offset: Annotated[int, Wire("int64")] = 0
     last_offset: Annotated[int, Wire("int64")] = 0
@@ -89,7 +89,7 @@ class AcquiredRecords:
 
 @dataclass(slots=True)
 class PartitionData:
-    """The topic partitions."""
+    """A part of ShareFetchResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -107,7 +107,7 @@ class PartitionData:
 
 @dataclass(slots=True)
 class ShareFetchableTopicResponse:
-    """The response topics."""
+    """A part of ShareFetchResponse."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
     partitions: Annotated[list[PartitionData], Wire("[]PartitionData")] = field(

@@ -31,7 +31,7 @@ class TopicPartitions:
 
 @dataclass(slots=True)
 class Assignment:
-    """The current assignment."""
+    """A part of ShareGroupDescribeResponse."""
 
     topic_partitions: Annotated[list[TopicPartitions], Wire("[]TopicPartitions")] = field(
         default_factory=list
@@ -40,7 +40,7 @@ class Assignment:
 
 @dataclass(slots=True)
 class Member:
-    """The members."""
+    """A part of ShareGroupDescribeResponse."""
 
     member_id: Annotated[str, Wire("string")] = ""
     rack_id: Annotated[str | None, Wire("string", nullable="0+")] = None
@@ -53,7 +53,7 @@ class Member:
 
 @dataclass(slots=True)
 class DescribedGroup:
-    """Each described group."""
+    """A part of ShareGroupDescribeResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = None

@@ -25,7 +25,7 @@ class ShareGroupHeartbeatRequest:
 
 @dataclass(slots=True)
 class TopicPartitions:
-    """The partitions assigned to the member."""
+    """A part of ShareGroupHeartbeatResponse."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -33,7 +33,7 @@ class TopicPartitions:
 
 @dataclass(slots=True)
 class Assignment:
-    """null if not provided; the assignment otherwise."""
+    """A part of ShareGroupHeartbeatResponse."""
 
     topic_partitions: Annotated[list[TopicPartitions], Wire("[]TopicPartitions")] = field(
         default_factory=list

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class SyncGroupRequestAssignment:
-    """Each assignment."""
+    """A part of SyncGroupRequest."""
 
     member_id: Annotated[str, Wire("string")] = ""
     assignment: Annotated[bytes, Wire("bytes")] = b""

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class TxnOffsetCommitRequestPartition:
-    """The partitions inside the topic that we want to commit offsets for."""
+    """A part of TxnOffsetCommitRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     committed_offset: Annotated[int, Wire("int64")] = 0
@@ -20,7 +20,7 @@ class TxnOffsetCommitRequestPartition:
 
 @dataclass(slots=True)
 class TxnOffsetCommitRequestTopic:
-    """Each topic that we want to commit offsets for."""
+    """A part of TxnOffsetCommitRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[
@@ -50,7 +50,7 @@ class TxnOffsetCommitRequest:
 
 @dataclass(slots=True)
 class TxnOffsetCommitResponsePartition:
-    """The responses for each partition in the topic."""
+    """A part of TxnOffsetCommitResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -58,7 +58,7 @@ class TxnOffsetCommitResponsePartition:
 
 @dataclass(slots=True)
 class TxnOffsetCommitResponseTopic:
-    """The responses for each topic."""
+    """A part of TxnOffsetCommitResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[

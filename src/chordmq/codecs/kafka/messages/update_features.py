@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class FeatureUpdateKey:
-    """The list of updates to finalized features."""
+    """A part of UpdateFeaturesRequest."""
 
     feature: Annotated[str, Wire("string")] = ""
     max_version_level: Annotated[int, Wire("int16")] = 0
@@ -35,7 +35,7 @@ class UpdateFeaturesRequest:
 
 @dataclass(slots=True)
 class UpdatableFeatureResult:
-    """Results for each feature update."""
+    """A part of UpdateFeaturesResponse."""
 
     feature: Annotated[str, Wire("string")] = ""
     error_code: Annotated[int, Wire("int16")] = 0

@@ -10,7 +10,7 @@ from chordmq.codecs.kafka.wire import Wire
 
 @dataclass(slots=True)
 class WritableTxnMarkerTopic:
-    """Each topic that we want to write transaction marker(s) for."""
+    """A part of WriteTxnMarkersRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partition_indexes: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
@@ -18,7 +18,7 @@ class WritableTxnMarkerTopic:
 
 @dataclass(slots=True)
 class WritableTxnMarker:
-    """The transaction markers to be written."""
+    """A part of WriteTxnMarkersRequest."""
 
     producer_id: Annotated[int, Wire("int64")] = 0
     producer_epoch: Annotated[int, Wire("int16")] = 0
@@ -45,7 +45,7 @@ class WriteTxnMarkersRequest:
 
 @dataclass(slots=True)
 class WritableTxnMarkerPartitionResult:
-    """The results by partition."""
+    """A part of WriteTxnMarkersResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
@@ -53,7 +53,7 @@ class WritableTxnMarkerPartitionResult:
 
 @dataclass(slots=True)
 class WritableTxnMarkerTopicResult:
-    """The results by topic."""
+    """A part of WriteTxnMarkersResponse."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[
@@ -63,7 +63,7 @@ class WritableTxnMarkerTopicResult:
 
 @dataclass(slots=True)
 class WritableTxnMarkerResult:
-    """The results for writing makers."""
+    """A part of WriteTxnMarkersResponse."""
 
     producer_id: Annotated[int, Wire("int64")] = 0
     topics: Annotated[
