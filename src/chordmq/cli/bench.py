@@ -32,6 +32,7 @@ VALUE_SIZE_MIN = 8
 _SENT_AT = struct.Struct(">d")
 
 app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     help="""Measure a broker: messages and megabytes per second, and latency.

@@ -11,6 +11,7 @@ from chordmq.cli.places import PLACES, read_starts
 from chordmq.cli.running import run
 
 app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     help="""List and describe consumer groups, see their lag, move their offsets.

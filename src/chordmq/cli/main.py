@@ -1,33 +1,64 @@
 """The command `chordmq`: the table of its subcommands.
 
-What a command needs beyond its options is imported when it runs, so that help appears at once.
+A subcommand is loaded when it is asked for, and what it needs when it runs: a node starts, and help
+appears, without the rest.
 """
 
 import os
 import sys
+from importlib import import_module
 from typing import Annotated
 
+import click
 import typer
+from typer.core import TyperGroup
 
-from chordmq.cli import bench, doctor, groups, messages, serve, topics
 from chordmq.cli.options import Json, RootBootstrap
 from chordmq.cli.output import EXIT_INTERRUPTED, EXIT_REFUSED
 from chordmq.version import VERSION
 
+COMMANDS = {
+    "up": ("chordmq.cli.serve", "up"),
+    "serve": ("chordmq.cli.serve", "serve"),
+    "topics": ("chordmq.cli.topics", "app"),
+    "produce": ("chordmq.cli.messages", "produce"),
+    "consume": ("chordmq.cli.messages", "consume"),
+    "groups": ("chordmq.cli.groups", "app"),
+    "bench": ("chordmq.cli.bench", "app"),
+    "doctor": ("chordmq.cli.doctor", "doctor"),
+}
+"""Name to module and the function or group in it."""
+
+
+class Commands(TyperGroup):
+    """The subcommands of the table, in its order."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names for help and completion."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load one subcommand, or return None if there is none of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name]
+        found = getattr(import_module(module), attribute)
+        if not isinstance(found, typer.Typer):
+            function = found
+            found = typer.Typer(add_completion=False, rich_markup_mode=None)
+            found.command(cmd_name)(function)
+        command = typer.main.get_command(found)
+        command.name = cmd_name
+        return command
+
+
 app = typer.Typer(
     name="chordmq",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(serve.up)
-app.command()(serve.serve)
-app.command()(messages.produce)
-app.command()(messages.consume)
-app.add_typer(topics.app, name="topics")
-app.add_typer(groups.app, name="groups")
-app.add_typer(bench.app, name="bench")
-app.command()(doctor.doctor)
 
 
 def _print_version(wanted: bool) -> None:

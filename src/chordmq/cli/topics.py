@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from chordmq.client.cluster import TopicInfo
 
 app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     help="""Create, list, describe, change and delete topics.
