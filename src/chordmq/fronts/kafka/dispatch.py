@@ -12,6 +12,8 @@ from chordmq.codecs.kafka.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
 from chordmq.codecs.kafka.schema import decode, encode
 from chordmq.errors import DecodeError
@@ -38,6 +40,8 @@ Result = Buffers | Future[Buffers | None] | Coroutine[None, None, Buffers | None
 PRODUCE, FETCH = 0, 1
 JOIN_GROUP, SYNC_GROUP = 11, 14
 API_VERSIONS = 18
+FEATURES = {"transaction.version": 2}
+"""What the whole cluster does, at which level; clients choose their protocols by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,18 @@ class Api:
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Tell the client which APIs and versions it may use."""
-    return ApiVersionsResponse(api_keys=_advertised())
+    return ApiVersionsResponse(
+        api_keys=_advertised(),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=0, max_version=level)
+            for name, level in FEATURES.items()
+        ],
+        finalized_features_epoch=0,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in FEATURES.items()
+        ],
+    )
 
 
 def answer(api: Api, call: Call, frame: memoryview, header: RequestHeader) -> Result:
