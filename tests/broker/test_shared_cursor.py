@@ -5,7 +5,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from chordmq.broker.shared_cursor import Limits, Outcome, Settlement, SharedCursor, Taken
+from chordmq.broker.shared_cursor import (
+    Change,
+    Dead,
+    Limits,
+    Outcome,
+    Settlement,
+    SharedCursor,
+    State,
+    Taken,
+)
 from chordmq.errors import InvalidRecordState
 
 END = 100
@@ -71,13 +80,76 @@ def test_more_time_can_be_asked_for() -> None:
     assert [(c.first, c.last) for c in cursor.expire(100).changes] == [(0, 0), (3, 3)]
 
 
+def test_a_consumer_without_a_time_limit_keeps_its_records() -> None:
+    cursor = SharedCursor(0, Limits(lock_ms=0))
+    cursor.take("a", 0, END, 4)
+    assert cursor.next_deadline_ms() is None
+    assert cursor.expire(10**12).changes == []
+
+
+def test_without_a_limit_a_record_is_tried_for_ever() -> None:
+    cursor = SharedCursor(0, Limits(deliveries_max=0))
+    for attempt in range(1, 50):
+        assert cursor.take("a", 0, 1, 1) == [Taken(0, 0, attempt)]
+        assert settle(cursor, "a", 0, 0, Outcome.RELEASE).dead == []
+
+
+def test_records_that_a_consumer_did_not_look_at_do_not_count_as_tried() -> None:
+    cursor = SharedCursor(0, Limits(deliveries_max=1))
+    cursor.take("a", 0, END, 3)
+    assert apply(cursor, cursor.leave("a", is_counted=False)).dead == []
+    assert cursor.take("b", 0, 3, 10) == [Taken(0, 2, 1)]
+
+
+def test_a_verdict_cannot_be_changed_while_it_is_being_stored() -> None:
+    cursor = SharedCursor(0, Limits(lock_ms=100))
+    cursor.take("a", 0, END, 3)
+    decided = cursor.settle("a", 0, 1, [Outcome.ACCEPT])
+    with pytest.raises(InvalidRecordState):
+        cursor.settle("a", 1, 2, [Outcome.RELEASE])
+    assert cursor.expire(100).changes == [Change(2, 2, State.AVAILABLE, 1)]
+    assert cursor.leave("a").changes == []
+    assert cursor.take("b", 0, 3, 3) == []
+    assert cursor.stored() == (2, [Change(2, 2, State.AVAILABLE, 1)])
+    apply(cursor, decided)
+    assert cursor.start == 2
+
+
+def test_a_verdict_that_cannot_be_stored_is_taken_back() -> None:
+    cursor = SharedCursor(0, Limits(lock_ms=100))
+    cursor.take("a", 0, END, 3)
+    (change,) = cursor.settle("a", 0, 2, [Outcome.ACCEPT]).changes
+    cursor.undo(change, 500)
+    assert cursor.next_deadline_ms() == 500
+    assert cursor.stored() == (0, [])
+    settle(cursor, "a", 0, 2, Outcome.ACCEPT)
+    assert cursor.start == 3
+
+
+def test_offsets_without_records_are_not_given() -> None:
+    cursor = SharedCursor(0)
+    cursor.skip(0, 3)
+    cursor.skip(6, 7)
+    assert cursor.take("a", 0, 10, 10) == [Taken(4, 5, 1), Taken(8, 9, 1)]
+
+
+def test_taking_ends_where_the_reader_says() -> None:
+    cursor = SharedCursor(0)
+    cursor.take("a", 0, END, 10)
+    settle(cursor, "a", 0, 9, Outcome.RELEASE)
+    assert cursor.count_available(0, 99) == 100
+    assert cursor.take("b", 0, 6, 100) == [Taken(0, 5, 2)]
+    assert cursor.next_available(END) == 6
+    assert cursor.count_available(3, 11) == 6
+
+
 def test_what_fails_too_often_is_given_up_and_reported() -> None:
     """D10: after its last delivery a record is for the dead-letter topic."""
     cursor = SharedCursor(0, Limits(deliveries_max=2))
     cursor.take("a", 0, 1, 1)
     assert settle(cursor, "a", 0, 0, Outcome.RELEASE).dead == []
     cursor.take("a", 0, 1, 1)
-    assert settle(cursor, "a", 0, 0, Outcome.RELEASE).dead == [Taken(0, 0, 2)]
+    assert settle(cursor, "a", 0, 0, Outcome.RELEASE).dead == [Dead(0, 0, 2, is_rejected=False)]
     assert cursor.start == 1
 
 
@@ -85,7 +157,7 @@ def test_rejected_records_are_done_and_reported() -> None:
     cursor = SharedCursor(0)
     cursor.take("a", 0, END, 3)
     settlement = settle(cursor, "a", 0, 2, Outcome.ACCEPT, Outcome.REJECT, Outcome.GAP)
-    assert settlement.dead == [Taken(1, 1, 1)]
+    assert settlement.dead == [Dead(1, 1, 1, is_rejected=True)]
     assert cursor.start == 3
 
 
@@ -101,7 +173,7 @@ def test_only_so_many_records_are_under_way() -> None:
     cursor = SharedCursor(0, Limits(in_flight_max=5))
     assert cursor.take("a", 0, END, 10) == [Taken(0, 4, 1)]
     assert cursor.take("b", 0, END, 10) == []
-    assert not cursor.has_available(END)
+    assert cursor.next_available(END) is None
     settle(cursor, "a", 0, 1, Outcome.ACCEPT)
     assert cursor.take("b", 0, END, 10) == [Taken(5, 6, 1)]
 
@@ -124,12 +196,18 @@ class Histories(RuleBasedStateMachine):
         self.limits = Limits(lock_ms=50, deliveries_max=3, in_flight_max=20)
         self.cursor = SharedCursor(0, self.limits)
         self.now = 0
+        self.fails = False
         self.holder: dict[int, str] = {}
         self.deadline: dict[int, int] = {}
         self.deliveries: dict[int, int] = {}
         self.done: set[int] = set()
 
     def settled(self, settlement: Settlement) -> None:
+        if self.fails:
+            for change in settlement.changes:
+                self.cursor.undo(change, self.now)
+            self.fails = False
+            return
         dead = {o for part in settlement.dead for o in range(part.first, part.last + 1)}
         for change in settlement.changes:
             self.cursor.replay(change)
@@ -172,23 +250,33 @@ class Histories(RuleBasedStateMachine):
             )
             self.settled(self.cursor.settle(who, first, last, outcomes))
 
+    def excused(self) -> set[int]:
+        """Return the offsets that a failed write keeps from coming free."""
+        return set(self.holder) if self.fails else set()
+
     @rule(ms=st.integers(1, 60))
     def wait(self, ms: int) -> None:
         self.now += ms
-        late = {o for o in self.holder if self.deadline[o] <= self.now}
+        late = {o for o in self.holder if self.deadline[o] <= self.now} - self.excused()
         self.settled(self.cursor.expire(self.now))
         assert not late & set(self.holder)
 
     @rule(who=st.sampled_from("abc"))
     def leave(self, who: str) -> None:
+        fails = self.fails
         self.settled(self.cursor.leave(who))
-        assert who not in self.holder.values()
+        assert fails or who not in self.holder.values()
+
+    @rule()
+    def fail_the_next_write(self) -> None:
+        self.fails = True
 
     @rule()
     def crash(self) -> None:
         """Only what was settled is stored; what was taken is available again."""
-        copy = SharedCursor(self.cursor.start, self.limits)
-        for change in self.cursor.changes():
+        start, changes = self.cursor.stored()
+        copy = SharedCursor(start, self.limits)
+        for change in changes:
             copy.replay(change)
         self.cursor = copy
         for offset in self.holder:
