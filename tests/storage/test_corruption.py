@@ -116,6 +116,9 @@ def test_a_broken_epoch_checkpoint_is_rebuilt_from_the_log(tmp_path: Path) -> No
         assert everything(log) == records
         assert [log.epoch_end(epoch) for epoch in range(3)] == [(0, 20), (1, 40), (2, 60)]
         log.close()
+        log = d.log(SMALL)
+        assert log.recovered.bytes_scanned == 0
+        log.close()
 
 
 def test_a_damaged_segment_below_the_checkpoint_is_never_cut(tmp_path: Path) -> None:

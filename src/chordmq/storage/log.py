@@ -67,7 +67,7 @@ class Log:
         self._segments = found.segments
         self._active = found.segments[-1]
         self._epochs = found.epochs
-        self._epochs_saved = not found.scanned
+        self._epochs_saved = not (found.scanned or found.epochs_rebuilt)
         self.end_offset = self._active.next_offset
         self.start_offset = self.cleaned_offset = self._segments[0].base_offset
         if entry is not None:
@@ -76,9 +76,9 @@ class Log:
             self.cleaned_offset = min(entry.checkpoint.cleaned_offset, self.end_offset)
         self.size = sum(segment.size for segment in self._segments)
         self.flushed_offset = self.end_offset
-        self._checkpoint_at = self.size
+        self._bytes_since_checkpoint = 0
         self._checkpoint = entry.checkpoint if entry else _NO_CHECKPOINT
-        self._checkpoint_due = entry is None or bool(found.scanned)
+        self._checkpoint_due = entry is None or not self._epochs_saved
         self._reader = Reader(self.name, self._segments, self._epochs, self._tail)
         self._unflushed = [segment for segment in found.scanned if segment is not self._active]
         if found.scanned:
@@ -131,6 +131,7 @@ class Log:
             self._note_epochs(headers)
         self.end_offset = active.next_offset
         self.size += len(data)
+        self._bytes_since_checkpoint += len(data)
         self._tail.add(base_offset, self.end_offset, data)
 
     def _make_room(self, size: int, next_offset: int) -> None:
@@ -195,7 +196,7 @@ class Log:
     def begin_flush(self) -> Flush | None:
         """Return a ticket for all that is not on disk yet, or None; one at a time."""
         assert self._flush is None, "a flush is under way"
-        if self.size - self._checkpoint_at >= CHECKPOINT_BYTES:
+        if self._bytes_since_checkpoint >= CHECKPOINT_BYTES:
             self._checkpoint_due = True
         if self.flushed_offset == self.end_offset and not (
             self._checkpoint_due or self._new_names or self._doomed
@@ -218,7 +219,7 @@ class Log:
         return self._flush
 
     def _checkpoint_work(self, segments: list[Segment]) -> CheckpointWork:
-        self._checkpoint_at = self.size
+        self._bytes_since_checkpoint = 0
         epochs = None if self._epochs_saved else self._epochs.dump()
         self._epochs_saved = True
         return CheckpointWork(
@@ -320,7 +321,7 @@ class Log:
         self.end_offset = active.next_offset
         self.start_offset = min(self.start_offset, self.end_offset)
         self.flushed_offset = min(self.flushed_offset, self.end_offset)
-        self.size = self._checkpoint_at = sum(segment.size for segment in self._segments)
+        self.size = sum(segment.size for segment in self._segments)
         self._epochs.cut(self.end_offset)
         self._epochs_saved = False
         self._checkpoint_due = True
@@ -416,7 +417,7 @@ class Log:
         swap.new.open_for_append(swap.new.index)
         self._segments[number : number + len(swap.old)] = [swap.new]
         self._unflushed.insert(0, swap.new)
-        self.size = self._checkpoint_at = sum(segment.size for segment in self._segments)
+        self.size = sum(segment.size for segment in self._segments)
         self._catalogue.drop(self.name, [segment.base_offset for segment in swap.old])
         self._checkpoint_due = True
 

@@ -35,6 +35,7 @@ class Recovered:
     epochs: Epochs = field(default_factory=Epochs)
     scanned: list[Segment] = field(default_factory=list)
     """Segments that were read in part or whole, and may not be on disk yet."""
+    epochs_rebuilt: bool = False
     bytes_scanned: int = 0
     bytes_cut: int = 0
     lost: list[Path] = field(default_factory=list)
@@ -65,7 +66,8 @@ class Recovery:
                 self._open(base, bases[number + 1 : number + 2])
             else:
                 self._set_aside(base)
-        if not known and self._has_unread:
+        found.epochs_rebuilt = not known and self._has_unread
+        if found.epochs_rebuilt:
             self._rebuild_epochs()
         if found.segments:
             self._open_last()
