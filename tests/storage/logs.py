@@ -13,6 +13,8 @@ from chordmq.storage.metadata.database import Database
 from chordmq.storage.metadata.segments import SegmentCatalogue
 from chordmq.storage.tail import TailBudget
 
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""For tests that need many directories and no disk."""
 SMALL = LogSettings(segment_bytes=4096, index_interval_bytes=256)
 """Segments and indexes so small that a few records fill several."""
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from chordmq.clock import ManualClock
 from chordmq.errors import CorruptBatch
@@ -17,7 +20,15 @@ from chordmq.records.compression import Compression
 from chordmq.records.record import NewRecord, build_batch
 from chordmq.storage import compaction as module
 from chordmq.storage.log import Log, LogSettings
-from tests.storage.logs import append, crash, disk, everything, headers_of, records_of
+from tests.storage.logs import (
+    MEMORY,
+    append,
+    crash,
+    disk,
+    everything,
+    headers_of,
+    records_of,
+)
 
 SETTINGS = LogSettings(
     segment_bytes=1000,
@@ -156,11 +167,30 @@ def test_transactional_and_control_batches_are_left_alone(tmp_path: Path) -> Non
         put(log, b"a", b"old")
         put(log, b"a", b"in a transaction", flags=TRANSACTIONAL, producer_id=7)
         put(log, b"\0\0\0\1", b"\0\0\0\0\0\0", flags=TRANSACTIONAL | CONTROL, producer_id=7)
-        put(log, b"z", b"z")
+        put(log, b"b", b"z")
+        put(log, b"b", b"in a transaction", flags=TRANSACTIONAL, producer_id=7)
+        put(log, b"a", b"new")
         for _ in range(20):
-            put(log, b"b", b"x" * 50)
+            put(log, b"c", b"x" * 50)
         compact(log)
-        assert [record.offset for record in everything(log)][:4] == [0, 1, 2, 3]
+        assert [record.offset for record in everything(log)][:5] == [1, 2, 3, 4, 5]
+        log.close()
+
+
+def test_a_gap_does_not_hide_where_a_leader_epoch_began(tmp_path: Path) -> None:
+    """C1: epochs can still be read from the log when their checkpoint is lost."""
+    with disk(tmp_path, tail_bytes=0) as d:
+        log = d.log(SETTINGS)
+        for number in range(60):
+            record = NewRecord(5, b"key", b"%d" % number * 20)
+            append(log, build_batch([record]), epoch=number // 4)
+        ends = [log.epoch_end(epoch) for epoch in range(15)]
+        compact(log)
+        log.close()
+        (log.directory / "leader-epoch-checkpoint").unlink()
+        log = d.log(SETTINGS)
+        assert [log.epoch_end(epoch) for epoch in range(15)] == ends
+        assert everything(log)[-1].offset == 59
         log.close()
 
 
@@ -271,6 +301,61 @@ def test_a_damaged_segment_is_not_compacted(tmp_path: Path) -> None:
             compact(log)
         assert path.read_bytes() == data
         log.close()
+
+
+BATCHES = st.lists(
+    st.tuples(
+        st.lists(
+            st.tuples(st.sampled_from(b"abcdef"), st.one_of(st.none(), st.binary(max_size=60))),
+            min_size=1,
+            max_size=5,
+        ),
+        st.sampled_from(Compression),
+        st.sampled_from([-1, 1, 2]),
+    ),
+    max_size=40,
+)
+
+
+@given(rounds=st.lists(BATCHES, min_size=1, max_size=3), keys_max=st.sampled_from([2, 4, 1000]))
+@settings(deadline=None, max_examples=50)
+def test_whatever_was_written_the_newest_of_every_key_can_be_read(
+    rounds: list[list[tuple[list[tuple[int, bytes | None]], Compression, int]]], keys_max: int
+) -> None:
+    """C7: random batches, compacted again and again, against a dictionary."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as root, disk(Path(root), tail_bytes=0) as d:
+        log = d.log(replace(SETTINGS, segment_bytes=400, delete_retention_ms=2**40))
+        written: dict[int, tuple[bytes, bytes | None]] = {}
+        for batches in rounds:
+            for rows, compression, producer_id in batches:
+                records = [NewRecord(5, bytes([key]), value) for key, value in rows]
+                start = log.end_offset
+                written |= {start + n: (r.key or b"", r.value) for n, r in enumerate(records)}
+                append(log, build_batch(records, compression=compression, producer_id=producer_id))
+            work = begin(log, keys_max)
+            while work is not None and (swap := work.next()) is not None:
+                log.swap(swap)
+            log.settings = replace(log.settings, segment_bytes=log.settings.segment_bytes * 2)
+            found = everything(log)
+            assert state(log) == dict(written.values())
+            assert all(written[r.offset] == (r.key, r.value) for r in found)
+            headers = list(log.batches(0))
+            ends = [header.next_offset for header in headers]
+            assert [header.base_offset for header in headers] == [0, *ends[:-1]][: len(ends)]
+            assert log.end_offset == len(written)
+        before = everything(log)
+        log.close()
+        log = d.log(SETTINGS)
+        assert everything(log) == before
+        log.close()
+
+
+def begin(log: Log, keys_max: int) -> module.Compaction | None:
+    log.flush()
+    work = log.begin_compaction()
+    if work is not None:
+        work.newest = module.Newest(keys_max)
+    return work
 
 
 class PowerCut(BaseException):

@@ -12,13 +12,18 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from chordmq.errors import OffsetOutOfRange
 from chordmq.storage.flush import Flush
 from chordmq.storage.log import LogSettings
-from tests.storage.logs import Disk, append, batch, crash, everything, headers_of, records_of
+from tests.storage.logs import (
+    MEMORY,
+    Disk,
+    append,
+    batch,
+    crash,
+    everything,
+    headers_of,
+    records_of,
+)
 
 SETTINGS = LogSettings(segment_bytes=1500, index_interval_bytes=200)
-
-
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""A crash is played by cutting files, so that nothing need reach a disk."""
 
 
 class LogModel(RuleBasedStateMachine):
