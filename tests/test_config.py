@@ -179,6 +179,7 @@ def test_the_example_environment_holds_the_defaults() -> None:
 
 
 def test_every_setting_of_the_node_is_documented() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "running.md").read_text()
+    docs = Path(__file__).parent.parent / "docs"
+    page = (docs / "running.md").read_text() + (docs / "security.md").read_text()
     own = [name for name in known() if not name.startswith("broker.")]
     assert [name for name in own if f"`{name}`" not in page] == []

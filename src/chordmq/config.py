@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from chordmq.broker.auth_settings import AuthSettings
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
 from chordmq.errors import InvalidSetting
+from chordmq.fronts.certificates import TlsSettings
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.logs import ROOT, LogsSettings, check_level
 
@@ -59,6 +61,7 @@ class Config:
     http: ListenerSettings = field(
         default_factory=lambda: ListenerSettings(port=8080, connections_max=1_000)
     )
+    auth: AuthSettings = field(default_factory=AuthSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     logs: LogsSettings = field(default_factory=LogsSettings)
 
@@ -164,8 +167,10 @@ def variable(name: str) -> str:
 def known() -> list[str]:
     """Return the name of every setting, except the levels of single modules."""
     names = [*_plain(Config)]
-    names += (f"kafka.{name}" for name in _plain(ListenerSettings))
+    names += (f"kafka.{name}" for name in _named(ListenerSettings))
     names += (f"http.{name}" for name in HTTP_SETTINGS)
+    names += (f"http.tls.{name}" for name in _plain(TlsSettings))
+    names += (f"auth.{name}" for name in _named(AuthSettings))
     names += (f"logs.{name}" for name in _plain(LogsSettings))
     names += (f"broker.{name}" for name in (*broker_settings(), *topic_names()))
     return names
@@ -186,23 +191,41 @@ def build(texts: Texts) -> Config:
     )
     for module, level in {ROOT: logs.level, **logs.levels}.items():
         check_level(module, level)
-    return dataclasses.replace(
+    config = dataclasses.replace(
         _changed(defaults, "", texts),
         kafka=_changed(defaults.kafka, "kafka.", texts),
         http=_changed(defaults.http, "http.", texts),
+        auth=_changed(defaults.auth, "auth.", texts),
         broker=BrokerSettings.from_texts(_below("broker.", texts)),
         logs=logs,
     )
+    config.kafka.tls.check("kafka.tls")
+    config.http.tls.check("http.tls")
+    config.auth.check()
+    return config
 
 
 def refuse_exposure(config: Config) -> None:
-    """Refuse to listen beyond this machine while nobody has to authenticate."""
+    """Refuse to listen beyond this machine where nobody has to authenticate."""
     for part, settings in (("kafka", config.kafka), ("http", config.http)):
-        if not config.insecure and not is_loopback(settings.host):
-            raise InvalidSetting(
-                f"{part}.host {settings.host!r} can be reached from other machines, and nobody has "
-                "to authenticate; listen on 127.0.0.1, or accept the risk with --insecure"
-            )
+        if config.insecure or is_loopback(settings.host) or demands_login(config, settings):
+            continue
+        raise InvalidSetting(
+            f"{part}.host {settings.host!r} can be reached from other machines, and nobody has "
+            "to authenticate; listen on 127.0.0.1, have clients log in with "
+            "auth.mechanisms=SCRAM-SHA-512, or accept the risk with --insecure"
+        )
+
+
+def demands_login(config: Config, settings: ListenerSettings) -> bool:
+    """Say whether a listener's clients must prove who they are."""
+    is_demanded = config.auth.required and (bool(config.auth.offered) or knows_certificates(config))
+    return is_demanded or settings.tls.client_auth == "required"
+
+
+def knows_certificates(config: Config) -> bool:
+    """Say whether a client's certificate can prove who it is."""
+    return any(one.tls.client_auth != "none" for one in (config.kafka, config.http))
 
 
 def is_loopback(host: str) -> bool:
@@ -256,7 +279,28 @@ def _changed(defaults: "Settings", prefix: str, texts: Texts) -> "Settings":
         for name, kind in _plain(type(defaults)).items()
         if prefix + name in texts
     }
+    for name in _groups(type(defaults)):
+        values[name] = _changed(getattr(defaults, name), f"{prefix}{name}.", texts)
     return dataclasses.replace(defaults, **values)
+
+
+def _named(settings: type) -> Iterator[str]:
+    """Yield the names of the fields that one text can set, those of groups with the group's."""
+    yield from _plain(settings)
+    for group, kind in _groups(settings).items():
+        yield from (f"{group}.{name}" for name in _plain(kind))
+
+
+def _groups(settings: type) -> dict[str, type]:
+    """Return the fields that hold settings of their own; those of the node are read one by one."""
+    if settings is Config:
+        return {}
+    hints = get_type_hints(settings)
+    return {
+        name: kind
+        for name, kind in hints.items()
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind)
+    }
 
 
 def _plain(settings: type) -> dict[str, Any]:

@@ -233,6 +233,54 @@ class UnsupportedSaslMechanism(ChordMQError):
     """No such SASL mechanism is enabled on this listener."""
 
 
+class IllegalSaslState(ChordMQError):
+    """The client authenticates where this is not the next step."""
+
+
+class AuthenticationFailed(ChordMQError):
+    """The client has not proved who it is; the text never says which part was wrong."""
+
+
+class ClusterAccessDenied(ChordMQError):
+    """The client may not do this to the cluster."""
+
+
+class TopicAccessDenied(ChordMQError):
+    """The client may not do this to the topic."""
+
+
+class GroupAccessDenied(ChordMQError):
+    """The client may not do this to the group."""
+
+
+class TransactionalIdAccessDenied(ChordMQError):
+    """The client may not use this transactional id."""
+
+
+class UnknownRole(ChordMQError):
+    """No role has this name."""
+
+
+class MutationQuotaExceeded(ChordMQError):
+    """The client has created or deleted too many partitions lately; try again later."""
+
+
+class UnacceptableCredential(ChordMQError):
+    """The credential is too weak, too strong or not complete."""
+
+
+class UnknownUser(ChordMQError):
+    """No user has this name, or it has no such credential."""
+
+
+class UserExists(ChordMQError):
+    """A user with this name is there already."""
+
+
+class UnknownToken(ChordMQError):
+    """The user has no such token."""
+
+
 class UnsupportedVersion(ChordMQError):
     """The request's version, or a feature it needs, is not supported."""
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import structlog
 
+from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.measures import broker_measures
+from chordmq.broker.users import Users
 from chordmq.clock import Clock
-from chordmq.config import Config
+from chordmq.config import Config, knows_certificates
 from chordmq.errors import CannotStart
 from chordmq.fronts.admin.app import Admin, application
 from chordmq.fronts.admin.connection import HttpFront
@@ -57,6 +59,7 @@ class Node:
         self.http = Listener(config.http, clock, "http")
         self.metrics = Metrics()
         self.broker: Broker
+        self.authenticator: Authenticator
         self._tasks: asyncio.TaskGroup
         self._stands_in_the_way = "the node is starting"
         self._started_ms = clock.now_ms()
@@ -67,6 +70,7 @@ class Node:
         self._tasks = await stack.enter_async_context(asyncio.TaskGroup())
         await self._open_http(stack)
         await self._open_broker(stack)
+        self._open_authenticator(stack)
         await self._open_kafka(stack)
         self._stands_in_the_way = ""
         stack.callback(self._begin_to_stop)
@@ -94,6 +98,11 @@ class Node:
             "partitions": sum(len(topic.partitions) for topic in self.broker.topics),
         }
 
+    async def reload(self) -> None:
+        """Read the files again that may change while the node runs: its certificates."""
+        await self.kafka.reload_certificates()
+        await self.http.reload_certificates()
+
     async def _open_http(self, stack: AsyncExitStack) -> None:
         lag = LoopLag(self.clock)
         self._run(lag.run(), stack)
@@ -118,9 +127,18 @@ class Node:
         self._run(self.broker.run(), stack)
         await self.broker.groups.loaded.wait()
 
+    def _open_authenticator(self, stack: AsyncExitStack) -> None:
+        self.authenticator = Authenticator(
+            self.config.auth,
+            Users(self.broker.database, self.clock),
+            self.clock,
+            knows_certificates=knows_certificates(self.config),
+        )
+        stack.callback(self.authenticator.close)
+
     async def _open_kafka(self, stack: AsyncExitStack) -> None:
         self._stands_in_the_way = "the listeners are closed"
-        front = KafkaFront(self.broker, self.kafka)
+        front = KafkaFront(self.broker, self.kafka, self.authenticator)
         self.metrics.add(lambda: kafka_measures(front))
         await self._listen(self.kafka, lambda: KafkaConnection(front))
         stack.push_async_callback(self.kafka.close, self.config.shutdown_timeout_s)

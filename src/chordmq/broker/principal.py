@@ -11,5 +11,13 @@ class Principal:
     groups: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A proved identity, and when the proof ends by the wall clock; None if it does not."""
+
+    principal: Principal
+    expires_ms: int | None = None
+
+
 ANONYMOUS = Principal("ANONYMOUS")
 """Somebody who did not have to prove who they are."""

@@ -4,12 +4,17 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import structlog
 
+from chordmq.broker.principal import ANONYMOUS, Principal
 from chordmq.clock import Clock
+from chordmq.errors import InvalidSetting
+from chordmq.fronts.certificates import Certificates, TlsSettings
+from chordmq.fronts.handshake import Handshake
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +38,7 @@ class ListenerSettings:
     partial_frame_timeout_s: float = 30.0
     memory_max: int = 256 * 1024 * 1024
     """Bytes that all connections together may hold in half-received frames and unsent answers."""
+    tls: TlsSettings = field(default_factory=TlsSettings)
 
 
 class Connection(Protocol):
@@ -126,6 +132,8 @@ class Listener:
         self.accepted = 0
         self.refused = 0
         self.port = settings.port
+        self.certificates = Certificates(settings.tls) if settings.tls.is_on else None
+        self.handshakes_failed = 0
         self.tasks: asyncio.TaskGroup
         self._per_address: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
@@ -142,6 +150,8 @@ class Listener:
 
     async def open(self, connect: Callable[[], asyncio.BaseProtocol]) -> None:
         """Begin to listen; each client gets a protocol from `connect`."""
+        if self.certificates is not None:
+            connect = partial(Handshake, self, self.certificates, connect)
         self._server = await asyncio.get_running_loop().create_server(
             connect, self.settings.host, self.settings.port, backlog=4096, reuse_address=True
         )
@@ -154,6 +164,23 @@ class Listener:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._closed.wait(), SWEEP_INTERVAL_S)
                 self.sweep()
+                await self.reload_certificates()
+
+    async def reload_certificates(self) -> None:
+        """Take new certificates into use if their files have changed; a broken one is refused."""
+        if self.certificates is None:
+            return
+        try:
+            if await asyncio.to_thread(self.certificates.reload):
+                log.info("certificate reloaded", listener=self.name, **self.certificates.facts)
+        except InvalidSetting as error:
+            log.error("certificate refused; the old one stays", listener=self.name, reason=error)
+
+    def principal(self, transport: asyncio.BaseTransport) -> Principal:
+        """Return the user that the client's certificate names, or nobody in particular."""
+        if self.certificates is None:
+            return ANONYMOUS
+        return self.certificates.principal(transport.get_extra_info("peercert"))
 
     def admit(self, connection: Connection, address: str) -> bool:
         """Count a new connection in, or refuse it because a limit is reached."""

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from chordmq.broker.acl import CLUSTER_NAME, Kind, Operation
+from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
 from chordmq.broker.principal import ANONYMOUS, Principal
 from chordmq.fronts.kafka.fetch_session import FetchSession
+from chordmq.fronts.kafka.sasl_session import SaslSession
 from chordmq.fronts.listener import Listener
 
 
@@ -23,6 +26,8 @@ class KafkaFront:
 
     broker: Broker
     listener: Listener
+    authenticator: Authenticator | None = None
+    """Who checks credentials; None where nobody does."""
     usage: dict[int, Usage] = field(default_factory=dict)
     bytes_in: int = 0
     bytes_out: int = 0
@@ -34,6 +39,8 @@ class Client:
 
     host: str
     principal: Principal = ANONYMOUS
+    sasl: SaslSession | None = None
+    """How far the login has come; None where nobody can log in."""
     fetch_session: FetchSession | None = None
     enlisting: int = 0
     """Requests under way that wait for a transaction to know of their partitions."""
@@ -62,3 +69,26 @@ class Call:
     def advertised(self) -> tuple[str, int]:
         """Return the host and port under which clients reach this node."""
         return self.front.listener.advertised
+
+    def check(self, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> None:
+        """Raise the error for the kind of resource unless the client may do this with it."""
+        permissions = self.front.broker.permissions
+        if permissions.is_enforced:
+            client = self.client
+            permissions.acl.check(client.principal, client.host, operation, kind, name)
+
+    def allows(self, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> bool:
+        """Return whether the client may do this, where that only decides what it is shown."""
+        permissions = self.front.broker.permissions
+        client = self.client
+        return not permissions.is_enforced or permissions.acl.allows(
+            client.principal, client.host, operation, kind, name
+        )
+
+    def allows_any(self, operation: Operation, kind: Kind) -> bool:
+        """Return whether the client may do this with some resource of the kind."""
+        permissions = self.front.broker.permissions
+        client = self.client
+        return not permissions.is_enforced or permissions.acl.allows_any(
+            client.principal, client.host, operation, kind
+        )

@@ -9,16 +9,22 @@ from typing import cast
 
 import structlog
 
+from chordmq.broker.principal import ANONYMOUS
 from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
 from chordmq.errors import ChordMQError, DecodeError
 from chordmq.fronts.frames import FrameReader
 from chordmq.fronts.kafka.call import Call, Client, KafkaFront, Usage
 from chordmq.fronts.kafka.dispatch import APIS, Api, Buffers, answer, refuse_version
+from chordmq.fronts.kafka.sasl import authenticate
+from chordmq.fronts.kafka.sasl_session import SASL_AUTHENTICATE, SaslSession, State
 
 log = structlog.get_logger(__name__)
 
 PIPELINE_MAX = 64
 WRITE_BUFFER_HIGH = 64 * 1024
+
+BARE = RequestHeader(SASL_AUTHENTICATE, 0, 0, None, 0)
+"""Stands for the request that a bare SASL message does not have."""
 
 _SIZE = struct.Struct(">i")
 
@@ -57,6 +63,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._is_draining = False
         self._is_closed = False
+        self._is_stranger = False
         self.last_active_s = front.listener.clock.monotonic_s()
 
     # What the transport tells.
@@ -71,6 +78,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH, low=0)
+        self._identify()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go."""
@@ -85,7 +93,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self.close(str(error))
             return
         if frames:
-            self.last_active_s = self._listener.clock.monotonic_s()
+            if not self._is_stranger:
+                self.last_active_s = self._listener.clock.monotonic_s()
             self._frames.extend(frames)
             self._work()
         self._account()
@@ -128,8 +137,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     @property
     def is_partial(self) -> bool:
-        """Return whether a request has begun and not ended."""
-        return self._reader.is_partial
+        """Return whether a request, or the login before all requests, has begun and not ended."""
+        return self._reader.is_partial or self._is_stranger
 
     def drain(self) -> None:
         """Finish the requests that have arrived, take no more, then close."""
@@ -151,6 +160,31 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     # The work itself.
 
+    def _identify(self) -> None:
+        """Learn who the client is from its certificate, or have it log in."""
+        authenticator = self._front.authenticator
+        if authenticator is None:
+            return
+        self._client.principal = self._listener.principal(self._transport)
+        is_open = self._client.principal is not ANONYMOUS or not authenticator.is_required
+        if authenticator.is_on:
+            self._client.sasl = SaslSession(is_open=is_open)
+        if not is_open:
+            self._is_stranger = True
+            self._reader.frame_size_max = authenticator.settings.frame_size_max
+
+    def _heed_login(self) -> None:
+        """Let the client in, or hang up, as its login has ended."""
+        sasl = self._client.sasl
+        if sasl is None:
+            return
+        if sasl.state is State.OPEN:
+            self._reader.frame_size_max = self._listener.settings.frame_size_max
+            self._is_stranger = False
+        elif sasl.state is State.OVER:
+            self._send()
+            self.close("the login failed")
+
     def _work(self) -> None:
         """Begin as many requests as may be begun, and send what is ready."""
         while self._frames and not (self._is_blocked or self._is_full or self._is_closed):
@@ -163,8 +197,14 @@ class KafkaConnection(asyncio.BufferedProtocol):
         clock = self._listener.clock
         started = clock.monotonic_s()
         header = None
+        sasl = self._client.sasl
         try:
+            if sasl is not None and sasl.state is State.CHOSEN_BARE:
+                self._authenticate_bare(frame)
+                return
             header = read_request_header(frame)
+            if sasl is not None and not sasl.answers(header.api_key, started):
+                raise DecodeError(f"API {header.api_key} needs a login")
             self._dispatch(header, frame)
         except DecodeError as error:
             self._fail(header, f"malformed request: {error}")
@@ -198,6 +238,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._await(api, place, result)
         self._answers.append(place)
 
+    def _authenticate_bare(self, frame: memoryview) -> None:
+        """Take a SASL message that comes without a request around it (handshake version 0)."""
+        place = Answer(BARE)
+        self._await(APIS[SASL_AUTHENTICATE], place, self._authenticated_bare(bytes(frame)))
+        self._answers.append(place)
+
+    async def _authenticated_bare(self, message: bytes) -> Buffers:
+        assert self._front.authenticator is not None
+        reply, _ = await authenticate(self._front.authenticator, self._client, message)
+        return [reply]
+
     def _await(
         self,
         api: Api,
@@ -230,6 +281,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         place.buffers = work.result()
         place.is_ready = True
         self._is_blocked = False
+        if place.header.api_key == SASL_AUTHENTICATE:
+            self._heed_login()
         self._work()
 
     def _send(self) -> None:
@@ -240,7 +293,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             place = answers.popleft()
             if place.buffers is not None:
                 header = place.header
-                head = response_head(header.correlation_id, header.api_key, header.api_version)
+                head = _head(header)
                 size = len(head) + sum(len(buffer) for buffer in place.buffers)
                 self._front.bytes_out += size
                 out.append(_SIZE.pack(size) + head)
@@ -295,3 +348,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._held = held
         if not held:
             memory.leave(self)
+
+
+def _head(header: RequestHeader) -> bytes:
+    if header is BARE:
+        return b""
+    return response_head(header.correlation_id, header.api_key, header.api_version)

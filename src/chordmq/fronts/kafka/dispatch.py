@@ -29,6 +29,7 @@ from chordmq.fronts.kafka import (
     produce,
     replicas,
     sasl,
+    scram_credentials,
     topics,
     transactions,
 )
@@ -164,6 +165,8 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
     45: replicas.alter_partition_reassignments,
     46: replicas.list_partition_reassignments,
     47: offsets.offset_delete,
+    50: scram_credentials.describe_user_scram_credentials,
+    51: scram_credentials.alter_user_scram_credentials,
     60: cluster.describe_cluster,
     61: cluster.describe_producers,
     65: transactions.describe_transactions,

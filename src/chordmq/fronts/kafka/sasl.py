@@ -1,5 +1,10 @@
-"""SaslHandshake, SaslAuthenticate: refused, since this listener checks no credentials."""
+"""SaslHandshake, SaslAuthenticate: a client proves who it is, at first and again later."""
 
+import asyncio
+import math
+
+from chordmq.broker.auth import Authenticator
+from chordmq.broker.principal import Login
 from chordmq.codecs.kafka.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -8,19 +13,80 @@ from chordmq.codecs.kafka.messages.sasl_handshake import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from chordmq.errors import UnsupportedSaslMechanism
-from chordmq.fronts.kafka.call import Call
-from chordmq.fronts.kafka.errors import CODES, ILLEGAL_SASL_STATE
+from chordmq.errors import (
+    AuthenticationFailed,
+    ChordMQError,
+    IllegalSaslState,
+    UnsupportedSaslMechanism,
+)
+from chordmq.fronts.kafka.call import Call, Client
+from chordmq.fronts.kafka.errors import CODES, code_of, reason_of
+
+FAILURE_DELAY_S = 0.1
+"""How long a refused client waits for its answer, as in Kafka."""
+LIFETIME_MAX_MS = 2**63 - 1
 
 
 def sasl_handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Offer no mechanism: what is not checked is not offered."""
-    return SaslHandshakeResponse(error_code=CODES[UnsupportedSaslMechanism])
+    """Agree on a mechanism; where none is offered, none is accepted."""
+    authenticator, session = call.front.authenticator, call.client.sasl
+    if authenticator is None or session is None:
+        return SaslHandshakeResponse(error_code=CODES[UnsupportedSaslMechanism])
+    offered = list(authenticator.mechanisms)
+    try:
+        exchange = authenticator.begin(request.mechanism, call.client_host)
+        session.choose(request.mechanism, exchange, is_bare=call.version == 0)
+    except ChordMQError as error:
+        return SaslHandshakeResponse(error_code=code_of(error), mechanisms=offered)
+    return SaslHandshakeResponse(mechanisms=offered)
 
 
-def sasl_authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Refuse credentials that no handshake announced."""
+async def sasl_authenticate(
+    call: Call, request: SaslAuthenticateRequest
+) -> SaslAuthenticateResponse:
+    """Take the client's next message; the last one makes the connection the user's."""
+    authenticator = call.front.authenticator
+    if authenticator is None:
+        return SaslAuthenticateResponse(
+            error_code=CODES[IllegalSaslState],
+            error_message="This listener has no SASL mechanism; connect without SASL.",
+        )
+    try:
+        reply, lifetime_ms = await authenticate(authenticator, call.client, request.auth_bytes)
+    except ChordMQError as error:
+        return SaslAuthenticateResponse(error_code=code_of(error), error_message=reason_of(error))
     return SaslAuthenticateResponse(
-        error_code=ILLEGAL_SASL_STATE,
-        error_message="This listener has no SASL mechanism; connect without SASL.",
+        error_message=None, auth_bytes=reply, session_lifetime_ms=lifetime_ms
     )
+
+
+async def authenticate(
+    authenticator: Authenticator, client: Client, message: bytes
+) -> tuple[bytes, int]:
+    """Return the reply, and for how long the login holds in milliseconds; 0 for ever."""
+    session = client.sasl
+    if session is None or session.exchange is None:
+        raise IllegalSaslState("a handshake must come first")
+    try:
+        step = await session.exchange.step(message)
+        if step.login is None:
+            return step.reply, 0
+        if session.is_again and client.principal.name != step.login.principal.name:
+            raise AuthenticationFailed("Cannot change principals during re-authentication")
+    except AuthenticationFailed:
+        session.refuse()
+        await asyncio.sleep(FAILURE_DELAY_S)
+        raise
+    lifetime_ms = _lifetime_ms(authenticator, step.login)
+    now_s = authenticator.clock.monotonic_s()
+    session.prove(now_s + lifetime_ms / 1000 if lifetime_ms else math.inf)
+    client.principal = step.login.principal
+    return step.reply, lifetime_ms
+
+
+def _lifetime_ms(authenticator: Authenticator, login: Login) -> int:
+    """Return the shorter of what the node and the proof itself allow; 0 when neither ends."""
+    longest = authenticator.settings.session_max_ms or LIFETIME_MAX_MS
+    if login.expires_ms is not None:
+        longest = min(longest, max(1, login.expires_ms - authenticator.clock.now_ms()))
+    return 0 if longest == LIFETIME_MAX_MS else longest

@@ -1,0 +1,144 @@
+"""Asks an LDAP directory (Active Directory, OpenLDAP) whether a password is right."""
+
+import asyncio
+import hmac
+import secrets
+import ssl
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+from ldap3 import NONE, SIMPLE, Connection, Server, Tls
+from ldap3.core.exceptions import LDAPException
+from ldap3.utils.conv import escape_filter_chars
+from ldap3.utils.dn import escape_rdn
+
+from chordmq.broker.auth_settings import LdapSettings
+from chordmq.broker.principal import Principal
+from chordmq.clock import Clock
+from chordmq.errors import AuthenticationFailed, InvalidSetting
+
+REMEMBERED_MAX = 10_000
+WAITING_MAX = 200
+"""Logins that may wait for the directory; more than that are refused at once."""
+GROUPS_MAX = 1_000
+
+log = structlog.get_logger(__name__)
+
+
+class Directory:
+    """Checks passwords in threads of its own; what was right lately is not asked again.
+
+    ldap3 blocks, so that a slow directory costs a few threads and never the event loop.
+    """
+
+    def __init__(self, settings: LdapSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._server = _server(settings)
+        self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="chordmq-ldap")
+        self._waiting = 0
+        self._key = secrets.token_bytes(32)
+        self._known: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
+
+    async def check(self, name: str, password: str) -> Principal:
+        """Return the user with its groups, or raise AuthenticationFailed."""
+        if not password:
+            # A directory takes a bind without a password as one without a name, and grants it.
+            raise AuthenticationFailed("the password is empty")
+        digest = hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
+        known = self._known.get(digest)
+        if known is not None and known[1] > self._clock.monotonic_s():
+            return known[0]
+        principal = await self._ask(name, password)
+        self._known[digest] = principal, self._clock.monotonic_s() + self._settings.cache_s
+        if len(self._known) > REMEMBERED_MAX:
+            self._known.popitem(last=False)
+        return principal
+
+    def close(self) -> None:
+        """End the threads; a question under way ends by its time-out."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _ask(self, name: str, password: str) -> Principal:
+        if self._waiting >= WAITING_MAX:
+            raise AuthenticationFailed("too many logins wait for the directory")
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, self._bind, name, password)
+        except LDAPException as error:
+            # The texts of the library may repeat what it was given.
+            log.error("the directory does not answer", fault=type(error).__name__)
+            raise AuthenticationFailed("the directory does not answer") from None
+        finally:
+            self._waiting -= 1
+
+    def _bind(self, name: str, password: str) -> Principal:
+        template = self._settings.bind_template
+        user = template.replace("{name}", escape_rdn(name)) if template else self._find(name)
+        connection = self._connection(user, password)
+        try:
+            if not connection.bind():
+                raise AuthenticationFailed("the directory refuses name or password")
+            return Principal(name, self._groups(connection, user))
+        finally:
+            connection.unbind()
+
+    def _find(self, name: str) -> str:
+        """Return the one entry of the user, as the service account sees it."""
+        settings = self._settings
+        connection = self._connection(settings.search_user, settings.search_password)
+        try:
+            if not connection.bind():
+                raise AuthenticationFailed("the directory refuses the service account")
+            wanted = settings.search_filter.replace("{name}", escape_filter_chars(name))
+            connection.search(settings.search_base, wanted, size_limit=2)
+            found = [entry.entry_dn for entry in connection.entries]
+        finally:
+            connection.unbind()
+        if len(found) != 1:
+            raise AuthenticationFailed("the directory knows no such user, or several")
+        return str(found[0])
+
+    def _groups(self, connection: Connection, user: str) -> frozenset[str]:
+        settings = self._settings
+        if not settings.group_base:
+            return frozenset()
+        wanted = settings.group_filter.replace("{dn}", escape_filter_chars(user))
+        attribute = settings.group_attribute
+        connection.search(
+            settings.group_base, wanted, attributes=[attribute], size_limit=GROUPS_MAX
+        )
+        return frozenset(
+            str(value) for entry in connection.entries for value in entry[attribute].values
+        )
+
+    def _connection(self, user: str, password: str) -> Connection:
+        connection = Connection(
+            self._server,
+            user=user,
+            password=password,
+            authentication=SIMPLE if password else None,
+            receive_timeout=self._settings.timeout_s,
+            read_only=True,
+        )
+        if self._settings.start_tls:
+            connection.start_tls()
+        return connection
+
+
+def _server(settings: LdapSettings) -> Server:
+    tls = None
+    if settings.start_tls or settings.url.startswith("ldaps://"):
+        try:
+            tls = Tls(
+                validate=ssl.CERT_REQUIRED,
+                version=ssl.PROTOCOL_TLS_CLIENT,
+                ca_certs_file=settings.ca or None,
+            )
+        except LDAPException as error:
+            raise InvalidSetting(f"auth.ldap.ca: {error}") from None
+    return Server(
+        settings.url, get_info=NONE, tls=tls, connect_timeout=max(1, round(settings.timeout_s))
+    )
