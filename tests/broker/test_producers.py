@@ -71,8 +71,21 @@ def test_the_sequence_wraps_after_its_largest_number() -> None:
 
 def test_a_producer_that_was_forgotten_may_go_on() -> None:
     state = stored(batch(0, 3))
-    state.expire(before_ms=2000)
+    state.expire(now_ms=1000, idle_ms=500)
+    state.expire(now_ms=1500, idle_ms=500)
+    assert not state.producers
     assert state.check(batch(3)) is None
+
+
+def test_a_producer_is_idle_by_the_brokers_clock_whatever_time_its_records_carry() -> None:
+    """C3: else the retry of a batch of old records would be stored twice."""
+    state = stored(batch(0, 3))
+    state.expire(now_ms=10**15, idle_ms=500)
+    assert state.check(batch(0, 3)) == 0
+    state.replay(batch(3, offset=3))
+    state.expire(now_ms=10**15 + 500, idle_ms=500)
+    state.expire(now_ms=10**15 + 999, idle_ms=500)
+    assert state.check(batch(3)) == 3
 
 
 @given(st.lists(st.integers(1, 50), max_size=12))

@@ -8,9 +8,10 @@ from kio.schema.errors import ErrorCode
 
 from tests.conftest import StartNode
 from tests.running_node import RunningNode
-from tests.wire import CREATE_TOPICS, FIRST_TIME_MS, Wire, record_batch, stored
+from tests.wire import CREATE_TOPICS, FIRST_TIME_MS, INIT_PRODUCER_ID, Wire, record_batch, stored
 
 DEADLINE_S = 20.0
+NEW_PRODUCER = {"transaction_timeout": 10_000, "producer_id": -1, "producer_epoch": -1}
 VALUES = [(offset, b"%d" % offset) for offset in range(10)]
 
 
@@ -51,6 +52,29 @@ def test_records_past_their_retention_are_deleted_from_disk(hasty: RunningNode, 
         now_ms = time.time_ns() // 1_000_000
         assert wire.produce(name, record_batch([b"new"], timestamp_ms=now_ms)).base_offset == 10
         assert stored(wire.fetch(name, 10).records) == [(10, b"new")]
+
+
+def test_a_retry_is_recognised_whatever_time_its_records_carry(
+    hasty: RunningNode, name: str
+) -> None:
+    """C3: a producer of old records is no old producer; how long it is idle is for our clock."""
+    two_days_ago_ms = time.time_ns() // 1_000_000 - 2 * 86_400_000
+    with Wire(hasty.address) as wire:
+        filled_topic(wire, name, {"retention.ms": "-1"}, two_days_ago_ms)
+        batch = record_batch(
+            [b"once"],
+            producer_id=wire.call(INIT_PRODUCER_ID, 4, **NEW_PRODUCER).producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            timestamp_ms=two_days_ago_ms,
+        )
+        assert wire.produce(name, batch).base_offset == 10
+        # The node has looked after all its logs when it has deleted what is old elsewhere.
+        for round_ in ("-a", "-b"):
+            filled_topic(wire, name + round_, {"retention.ms": "60000"}, two_days_ago_ms)
+            wait_until(lambda: wire.fetch(name + round_, 0).error_code is not ErrorCode.none)  # noqa: B023
+        assert wire.produce(name, batch).base_offset == 10
+        assert wire.fetch(name, 0).high_watermark == 11
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

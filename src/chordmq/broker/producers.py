@@ -59,6 +59,9 @@ class Producer:
     epoch: int
     last_timestamp: int = -1
     coordinator_epoch: int = -1
+    has_written: bool = True
+    """Whether it wrote since `expire` last looked."""
+    idle_since_ms: int = 0
     batches: deque[SentBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
 
     @property
@@ -160,6 +163,7 @@ class ProducerState:
         if producer is None or producer.epoch != header.producer_epoch:
             producer = self.producers[header.producer_id] = Producer(header.producer_epoch)
         producer.last_timestamp = header.max_timestamp
+        producer.has_written = True
         if marker is not None:
             producer.coordinator_epoch = marker.coordinator_epoch
             self.transactions.end(
@@ -173,15 +177,16 @@ class ProducerState:
         if header.attributes & TRANSACTIONAL:
             self.transactions.begin(header.producer_id, header.base_offset)
 
-    def expire(self, before_ms: int) -> None:
-        """Forget producers that have not written since `before_ms` and are in no transaction."""
-        expired = [
-            producer_id
-            for producer_id, producer in self.producers.items()
-            if producer.last_timestamp < before_ms and producer_id not in self.transactions
-        ]
-        for producer_id in expired:
-            del self.producers[producer_id]
+    def expire(self, now_ms: int, idle_ms: int) -> None:
+        """Forget producers that are in no transaction and have been idle for so long.
+
+        Idle by the broker's clock: a producer of old records is no old producer.
+        """
+        for producer_id, producer in list(self.producers.items()):
+            if producer.has_written or producer_id in self.transactions:
+                producer.has_written, producer.idle_since_ms = False, now_ms
+            elif now_ms - producer.idle_since_ms >= idle_ms:
+                del self.producers[producer_id]
 
     def snapshot(self) -> bytes:
         """Return the state as bytes, to be stored beside the log."""

@@ -65,14 +65,14 @@ class Upkeep:
 
     async def visit_all(self) -> None:
         """Apply retention and have every log checkpointed."""
-        oldest_ms = self._shared.clock.now_ms() - self._settings.producer_id_expiration_ms
+        now_ms = self._shared.clock.now_ms()
         for number, partition in enumerate(list(self._partitions())):
             if number % PARTITIONS_AT_ONCE == 0:
                 await asyncio.sleep(0)
             if not partition.is_closed:
                 partition.log.maintain()
                 self._shared.flusher.request(partition)
-                partition.producers.expire(oldest_ms)
+                partition.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
                 await partition.save_producers()
 
     async def compact_all(self) -> None:
