@@ -208,6 +208,13 @@ def test_a_producer_of_an_older_epoch_is_fenced(wire: Wire, create_topic: Create
     assert send(2, 0) is ErrorCode.none
 
 
+def test_a_producer_must_number_its_batches(wire: Wire, create_topic: CreateTopic) -> None:
+    """C3, C12: INVALID_RECORD; without a sequence no retry could be recognised."""
+    topic = create_topic()
+    batch = record_batch([b"v"], producer_id=7, producer_epoch=0, base_sequence=-1)
+    assert wire.produce(topic, batch).error_code is ErrorCode.invalid_record
+
+
 def test_a_duplicate_is_recognised_among_the_last_five_batches(
     wire: Wire, create_topic: CreateTopic
 ) -> None:

@@ -16,6 +16,7 @@ from chordmq.errors import (
     CoordinatorFenced,
     CorruptBatch,
     DuplicateSequence,
+    InvalidRecord,
     InvalidTransactionState,
     OutOfOrderSequence,
     StaleProducerEpoch,
@@ -82,6 +83,8 @@ class ProducerState:
 
         `is_enlisted` says that the coordinator knows of a transaction's first batch here.
         """
+        if header.base_sequence < 0 and not is_enlisted:
+            raise InvalidRecord(f"a batch of producer {header.producer_id} has no sequence number")
         known = self._check_order(header)
         if known is None:
             is_open = header.producer_id in self.transactions
