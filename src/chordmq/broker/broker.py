@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from chordmq.broker.coordinator import GroupCoordinator
+from chordmq.broker.cursors import Cursors
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.partition import Partition, Shared, log_settings
+from chordmq.broker.permissions import AclSettings, Permissions
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topics import Topic, Topics
@@ -30,7 +32,12 @@ class Broker:
     """Opens everything below `directory` and serves it; all fronts talk to this class only."""
 
     def __init__(
-        self, directory: Path, settings: BrokerSettings, clock: Clock, flusher: Flusher
+        self,
+        directory: Path,
+        settings: BrokerSettings,
+        clock: Clock,
+        flusher: Flusher,
+        acl: AclSettings | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.clock = clock
@@ -38,13 +45,15 @@ class Broker:
         self.node_id = settings.node_id
         self.database = Database(directory / "meta.db")
         self.identity = Identity(self.database)
+        self.permissions = Permissions(self.database, acl or AclSettings())
         self.tail = TailBudget(settings.log_memory_max_bytes, clock)
         self._catalogue = SegmentCatalogue(self.database)
         self._logs = directory / "topics"
         self.topics = Topics(self._logs, TopicTable(self.database), settings, self._open_partition)
         self.groups = GroupCoordinator(self)
         self.transactions = TransactionCoordinator(self, self.groups)
-        self.topics.on_deleted = self.groups.forget_topic
+        self.cursors = Cursors(self)
+        self.topics.on_deleted = self._forget_topic
         self.upkeep = Upkeep(directory, self.partitions, settings, self.shared)
         self._producer_ids: Iterator[int] = iter(())
         self._producer_ids_lock = asyncio.Lock()
@@ -112,6 +121,7 @@ class Broker:
         """Serve groups, remove deleted topics and look after the logs, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.groups.run())
+            tasks.create_task(self.cursors.run())
             tasks.create_task(self.transactions.run())
             tasks.create_task(self.topics.run())
             tasks.create_task(self.upkeep.run())
@@ -121,6 +131,10 @@ class Broker:
         self.shared.flusher.close()
         self.topics.close()
         self.database.close()
+
+    def _forget_topic(self, topic: str) -> None:
+        self.groups.forget_topic(topic)
+        self.cursors.forget_topic(topic)
 
     def _open_partition(self, topic: Topic, index: int) -> Partition:
         directory = partition_directory(self._logs, topic.name, index)

@@ -2,6 +2,7 @@
 
 import shutil
 
+from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.topics import Topic
 from chordmq.codecs.kafka.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -28,9 +29,9 @@ from chordmq.codecs.kafka.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from chordmq.errors import ChordMQError, InvalidRequest, UnsupportedVersion
+from chordmq.fronts.kafka.access import cluster_operations
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of, reason_of
-from chordmq.fronts.kafka.metadata import CLUSTER_OPERATIONS, NOT_ASKED
 
 GROUP, TRANSACTION, SHARE = range(3)
 BROKERS, CONTROLLERS = 1, 2
@@ -53,8 +54,8 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
         cluster_id=call.broker.cluster_id,
         controller_id=node_id,
         brokers=[DescribeClusterBroker(broker_id=node_id, host=host, port=port)],
-        cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        cluster_authorized_operations=cluster_operations(
+            call, request.include_cluster_authorized_operations
         ),
     )
 
@@ -97,6 +98,10 @@ def _coordinator(call: Call, key_type: int, key: str) -> Coordinator:
 
 def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Say how large partitions are on disk, and how much room the disk has."""
+    try:
+        call.check(Operation.DESCRIBE, Kind.CLUSTER)
+    except ChordMQError as error:
+        return DescribeLogDirsResponse(error_code=code_of(error))
     topics = call.broker.topics
     rows = []
     if request.topics is None:
@@ -144,6 +149,7 @@ def describe_producers(call: Call, request: DescribeProducersRequest) -> Describ
 
 def _producers(call: Call, topic: str, index: int) -> PartitionResponse:
     try:
+        call.check(Operation.READ, Kind.TOPIC, topic)
         partition = call.broker.partition(topic, index)
     except ChordMQError as error:
         return PartitionResponse(

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from chordmq import logs
+from chordmq.broker import acl
 from chordmq.broker.setting import (
     Candidate,
     Change,
@@ -79,6 +80,7 @@ def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeCon
             resource_name=asked.resource_name,
         )
         try:
+            _check(call, acl.Operation.DESCRIBE_CONFIGS, asked.resource_type, asked.resource_name)
             row.configs = _described(call, request, asked)
         except ChordMQError as error:
             row.error_code, row.error_message = code_of(error), reason_of(error)
@@ -111,6 +113,7 @@ async def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfig
             error_message=None, resource_type=key[0], resource_name=key[1]
         )
         try:
+            _check(call, acl.Operation.ALTER_CONFIGS, *key)
             _check_once(times[key], [config.name for config in asked.configs])
             alter = _resource(asked.resource_type).replace
             texts = {config.name: _text(config.name, config.value) for config in asked.configs}
@@ -133,6 +136,7 @@ async def incremental_alter_configs(
             error_message=None, resource_type=key[0], resource_name=key[1]
         )
         try:
+            _check(call, acl.Operation.ALTER_CONFIGS, *key)
             _check_once(times[key], [config.name for config in asked.configs])
             alter = _resource(asked.resource_type).alter
             await alter(call, asked.resource_name, _changes(asked), request.validate_only)
@@ -146,6 +150,10 @@ def list_config_resources(
     call: Call, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     """Name what can have settings: version 0 asks for client metrics only, and there are none."""
+    try:
+        call.check(acl.Operation.DESCRIBE_CONFIGS, acl.Kind.CLUSTER)
+    except ChordMQError as error:
+        return ListConfigResourcesResponse(error_code=code_of(error))
     if call.version == 0:
         return ListConfigResourcesResponse()
     wanted = request.resource_types or [TOPIC, BROKER, BROKER_LOGGER]
@@ -161,6 +169,16 @@ def list_config_resources(
             for name in names.get(kind, [])
         ]
     )
+
+
+def _check(call: Call, operation: acl.Operation, kind: int, name: str) -> None:
+    """Refuse unless the client may do this with the settings of a topic, a group or the node."""
+    if kind == TOPIC:
+        call.check(operation, acl.Kind.TOPIC, name)
+    elif kind == GROUP:
+        call.check(operation, acl.Kind.GROUP, name)
+    else:
+        call.check(operation, acl.Kind.CLUSTER)
 
 
 def _check_once(times: int, names: Sequence[str]) -> None:

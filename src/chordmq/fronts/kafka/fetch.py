@@ -3,6 +3,8 @@
 import asyncio
 from random import SystemRandom
 
+from chordmq.broker.acl import Kind, Operation
+from chordmq.broker.partition import Partition
 from chordmq.codecs.kafka.fetch import Buffer, PartitionRecords, write_response
 from chordmq.codecs.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from chordmq.codecs.kafka.schema import decode
@@ -55,21 +57,14 @@ def _new_session(call: Call, request: FetchRequest) -> FetchSession:
         call.client.fetch_session.close()
         call.client.fetch_session = None
     if call.version < SESSIONS_SINCE or request.session_epoch == FINAL_EPOCH:
-        return FetchSession(SESSIONLESS)
-    session = FetchSession(_random.randint(1, EPOCH_MAX))
+        return FetchSession(SESSIONLESS, call.broker.permissions.acl.version)
+    session = FetchSession(_random.randint(1, EPOCH_MAX), call.broker.permissions.acl.version)
     call.client.fetch_session = session
     return session
 
 
 def _row(call: Call, session: FetchSession, topic: FetchTopic, wanted: FetchPartition) -> Row:
-    partition, error_code = None, 0
-    try:
-        if topic.topic:
-            partition = call.broker.partition(topic.topic, wanted.partition)
-        else:
-            partition = call.broker.partition_by_id(topic.topic_id, wanted.partition)
-    except ChordMQError as error:
-        error_code = code_of(error)
+    partition, error_code = _readable(call, topic.topic, topic.topic_id, wanted.partition)
     return Row(
         session,
         topic.topic,
@@ -81,6 +76,19 @@ def _row(call: Call, session: FetchSession, topic: FetchTopic, wanted: FetchPart
         wanted.current_leader_epoch,
         error_code,
     )
+
+
+def _readable(call: Call, topic: str, topic_id: bytes, index: int) -> tuple[Partition | None, int]:
+    """Return the partition, or the code that says why the client cannot read it."""
+    try:
+        if topic:
+            call.check(Operation.READ, Kind.TOPIC, topic)
+            return call.broker.partition(topic, index), 0
+        partition = call.broker.partition_by_id(topic_id, index)
+        call.check(Operation.READ, Kind.TOPIC, partition.topic)
+    except ChordMQError as error:
+        return None, code_of(error)
+    return partition, 0
 
 
 class Fetch:
@@ -131,6 +139,10 @@ class Fetch:
             self._future.set_result(self._finish(self._collect()[0]))
 
     def _collect(self) -> tuple[list[tuple[Row, PartitionRecords]], int, bool]:
+        call, session = self._call, self._session
+        if session.acl_version != call.broker.permissions.acl.version:
+            session.acl_version = call.broker.permissions.acl.version
+            session.check(lambda row: _readable(call, row.topic, row.topic_id, row.index))
         # A share of the memory that is free, so that slow readers cannot pile up answers.
         free = self._call.front.listener.memory.free // MEMORY_SHARE
         return self._session.collect(min(self._max_bytes, max(free, ANSWER_SIZE_MIN)))

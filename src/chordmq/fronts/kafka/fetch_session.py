@@ -4,7 +4,7 @@ A row either has something to send (it is in `ready`) or waits at its partition 
 that a fetch over a thousand partitions costs only as much as the few that got new records.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -100,8 +100,10 @@ class Row:
 class FetchSession:
     """The rows of one client (KIP-227), or those of a single request when `id` is 0."""
 
-    def __init__(self, session_id: int) -> None:
+    def __init__(self, session_id: int, acl_version: int = 0) -> None:
         self.id = session_id
+        self.acl_version = acl_version
+        """The ACLs by which the rows were found readable or not."""
         self.epoch = 1
         self.only_stable = False
         """Whether the client reads committed transactions only, as its last request says."""
@@ -119,6 +121,15 @@ class FetchSession:
             row.sent_stable = old.sent_stable
         self._rows[key] = row
         self._ready[row] = None
+
+    def check(self, readable: Callable[[Row], tuple[Partition | None, int]]) -> None:
+        """Ask of every row anew whether the client may read it."""
+        for row in self._rows.values():
+            partition, error_code = readable(row)
+            if (partition is None) != (row.partition is None) or error_code != row.error_code:
+                self._drop(row)
+                row.partition, row.error_code = partition, error_code
+                self._ready[row] = None
 
     def forget(self, keys: Iterable[RowKey]) -> None:
         """Remove rows that the client no longer wants."""

@@ -1,5 +1,6 @@
 """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups and DeleteGroups."""
 
+from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.group_states import State
 from chordmq.broker.groups import Group
 from chordmq.broker.membership import Identity, Join, Joined, Leaver, Sync
@@ -39,6 +40,7 @@ from chordmq.errors import (
     MemberIdRequired,
     UnknownMember,
 )
+from chordmq.fronts.kafka.access import authorized_operations
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of
 
@@ -50,8 +52,6 @@ SYNC_NAMES_PROTOCOL = 5
 DESCRIBE_NAMES_UNKNOWN = 6
 
 CLASSIC = "classic"
-ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""Read, delete, describe and both settings operations: what a group allows without security."""
 
 
 async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
@@ -71,6 +71,7 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
     )
     no_protocol = None if call.version >= JOIN_MAY_NAME_NO_PROTOCOL else ""
     try:
+        call.check(Operation.READ, Kind.GROUP, request.group_id)
         return _joined(await call.broker.groups.join(request.group_id, join))
     except MemberIdRequired as error:
         member_id = error.member_id
@@ -113,6 +114,7 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
         assignments={entry.member_id: bytes(entry.assignment) for entry in request.assignments},
     )
     try:
+        call.check(Operation.READ, Kind.GROUP, request.group_id)
         if call.version >= SYNC_NAMES_PROTOCOL and None in (sync.protocol_type, sync.protocol):
             raise InconsistentProtocol("the protocol of the generation is not named")
         synced = await call.broker.groups.sync(request.group_id, sync)
@@ -133,6 +135,7 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
         generation=request.generation_id,
     )
     try:
+        call.check(Operation.READ, Kind.GROUP, request.group_id)
         call.broker.groups.heartbeat(request.group_id, identity)
     except ChordMQError as error:
         return HeartbeatResponse(error_code=code_of(error))
@@ -149,6 +152,7 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
         for member in members
     ]
     try:
+        call.check(Operation.READ, Kind.GROUP, request.group_id)
         results = call.broker.groups.leave(request.group_id, leavers)
     except UnknownMember as error:  # the group is not known, so none of them is
         results = [error] * len(leavers)
@@ -174,6 +178,7 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroup
     rows = []
     for group_id in request.groups:
         try:
+            call.check(Operation.DESCRIBE, Kind.GROUP, group_id)
             row = _described(call.broker.groups.find(group_id))
         except GroupNotFound as error:
             row = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
@@ -182,7 +187,7 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroup
         except ChordMQError as error:
             row = DescribedGroup(group_id=group_id, error_code=code_of(error))
         if request.include_authorized_operations and not row.error_code:
-            row.authorized_operations = ALL_OPERATIONS
+            row.authorized_operations = authorized_operations(call, Kind.GROUP, group_id)
         rows.append(row)
     return DescribeGroupsResponse(groups=rows)
 
@@ -212,6 +217,7 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     """List the groups in the states and of the types asked for; nothing asked for means all."""
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
+    sees_all = call.allows(Operation.DESCRIBE, Kind.CLUSTER)
     try:
         groups = list(call.broker.groups.groups())
     except ChordMQError as error:
@@ -227,7 +233,8 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
                 group_type=CLASSIC,
             )
             for group in groups
-            if not states or group.state.value.lower() in states
+            if (not states or group.state.value.lower() in states)
+            and (sees_all or call.allows(Operation.DESCRIBE, Kind.GROUP, group.group_id))
         ]
     )
 
@@ -238,6 +245,7 @@ async def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroup
     for group_id in dict.fromkeys(request.groups_names):
         row = DeletableGroupResult(group_id=group_id)
         try:
+            call.check(Operation.DELETE, Kind.GROUP, group_id)
             await call.broker.groups.delete(group_id)
         except ChordMQError as error:
             row.error_code = code_of(error)

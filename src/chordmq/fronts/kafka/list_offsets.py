@@ -1,5 +1,6 @@
 """ListOffsets and OffsetForLeaderEpoch: which offset belongs to a time or an epoch."""
 
+from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.partition import NO_EPOCH, Partition
 from chordmq.codecs.kafka.messages.list_offsets import (
     ListOffsetsPartition,
@@ -51,6 +52,7 @@ def _list(
         partition_index=wanted.partition_index, timestamp=-1, offset=-1, leader_epoch=NO_EPOCH
     )
     try:
+        call.check(Operation.DESCRIBE, Kind.TOPIC, topic)
         partition = call.broker.partition(topic, wanted.partition_index)
         partition.check_epoch(wanted.current_leader_epoch)
         row.offset, row.timestamp = _find(partition, wanted.timestamp, only_stable)
@@ -92,6 +94,7 @@ def offset_for_leader_epoch(
         for wanted in topic.partitions:
             row = EpochEndOffset(partition=wanted.partition, leader_epoch=-1, end_offset=-1)
             try:
+                call.check(Operation.DESCRIBE, Kind.TOPIC, topic.topic)
                 partition = call.broker.partition(topic.topic, wanted.partition)
                 partition.check_epoch(wanted.current_leader_epoch)
                 if wanted.leader_epoch <= partition.leader_epoch:

@@ -2,6 +2,7 @@
 
 from collections.abc import Coroutine, Iterable
 
+from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.topics import INTERNAL_TOPICS, Topic, check_name
 from chordmq.codecs.kafka.messages.describe_topic_partitions import (
     Cursor,
@@ -19,15 +20,16 @@ from chordmq.codecs.kafka.messages.metadata import (
     MetadataResponseTopic,
 )
 from chordmq.errors import ChordMQError, InvalidRequest
+from chordmq.fronts.kafka.access import (
+    NOT_ASKED,
+    authorized_operations,
+    check_create,
+    cluster_operations,
+)
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of
 
 NO_ID = bytes(16)
-NOT_ASKED = -(2**31)
-# Bits of the operations: read, write, create, delete, alter, describe, and the two on settings.
-TOPIC_OPERATIONS = 0b1101_1111_1000
-# Create, alter, describe, cluster action, the two on settings, idempotent write.
-CLUSTER_OPERATIONS = 0b1_1111_1010_0000
 PARTITIONS_PER_ANSWER_MAX = 2000
 
 
@@ -55,11 +57,18 @@ async def _with_new_topics(
     for topic in _distinct(asked):
         try:
             if topic.name and topic.name not in INTERNAL_TOPICS:
-                await call.broker.topics.ensure(topic.name)
+                await _ensure(call, topic.name)
             rows.append(_found(call, request, topic))
         except ChordMQError as error:
             rows.append(_failed(topic, error))
     return _response(call, request, rows)
+
+
+async def _ensure(call: Call, name: str) -> None:
+    call.check(Operation.DESCRIBE, Kind.TOPIC, name)
+    if call.broker.topics.find(name) is None:
+        check_create(call, name)
+    await call.broker.topics.ensure(name)
 
 
 def _may_create(call: Call, request: MetadataRequest) -> bool:
@@ -72,7 +81,9 @@ def _distinct(asked: list[MetadataRequestTopic]) -> Iterable[MetadataRequestTopi
 
 
 def _all(call: Call) -> Iterable[Topic]:
-    return iter(call.broker.topics)
+    """Return every topic that the client may know of."""
+    topics = call.broker.topics
+    return (one for one in topics if call.allows(Operation.DESCRIBE, Kind.TOPIC, one.name))
 
 
 def _found(
@@ -81,7 +92,10 @@ def _found(
     topics = call.broker.topics
     try:
         if asked.name is None:
-            return _topic(call, request, topics.by_id(asked.topic_id))
+            topic = topics.by_id(asked.topic_id)
+            call.check(Operation.DESCRIBE, Kind.TOPIC, topic.name)
+            return _topic(call, request, topic)
+        call.check(Operation.DESCRIBE, Kind.TOPIC, asked.name)
         check_name(asked.name)
         return _topic(call, request, topics.get(asked.name))
     except ChordMQError as error:
@@ -112,7 +126,9 @@ def _topic(call: Call, request: MetadataRequest, topic: Topic) -> MetadataRespon
             for partition in topic.partitions
         ],
         topic_authorized_operations=(
-            TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+            authorized_operations(call, Kind.TOPIC, topic.name)
+            if request.include_topic_authorized_operations
+            else NOT_ASKED
         ),
     )
 
@@ -126,8 +142,8 @@ def _response(
         cluster_id=call.broker.cluster_id,
         controller_id=call.broker.node_id,
         topics=topics,
-        cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        cluster_authorized_operations=cluster_operations(
+            call, request.include_cluster_authorized_operations
         ),
     )
 
@@ -136,7 +152,7 @@ def describe_topic_partitions(
     call: Call, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Describe the topics asked for, or all, by name; a long answer comes in pieces."""
-    names = sorted({t.name for t in request.topics} or {t.name for t in call.broker.topics})
+    names = sorted({t.name for t in request.topics} or {t.name for t in _all(call)})
     start = 0
     if request.cursor is not None:
         first = request.cursor.topic_name
@@ -163,6 +179,7 @@ def _described(
     call: Call, name: str, start: int, room: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, Cursor | None]:
     try:
+        call.check(Operation.DESCRIBE, Kind.TOPIC, name)
         check_name(name)
         topic = call.broker.topics.get(name)
     except ChordMQError as error:
@@ -184,7 +201,7 @@ def _described(
             )
             for partition in topic.partitions[start : start + room]
         ],
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=authorized_operations(call, Kind.TOPIC, name),
     )
     if start + room < len(topic.partitions):
         return row, Cursor(topic_name=name, partition_index=start + room)

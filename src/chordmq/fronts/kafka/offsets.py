@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.membership import Identity
 from chordmq.broker.offsets import Commit, CommittedOffset, Place
 from chordmq.codecs.kafka.messages.offset_commit import (
@@ -59,6 +60,7 @@ async def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommi
         generation=request.generation_id_or_member_epoch,
     )
     try:
+        call.check(Operation.READ, Kind.GROUP, request.group_id)
         results = await call.broker.groups.commit(
             request.group_id, identity, commits, request.retention_time_ms
         )
@@ -82,7 +84,9 @@ def _commits(call: Call, topic: OffsetCommitRequestTopic) -> list[Row]:
         try:
             if call.version >= COMMIT_BY_TOPIC_ID:
                 partition = call.broker.partition_by_id(topic.topic_id, wanted.partition_index)
+                call.check(Operation.READ, Kind.TOPIC, partition.topic)
             else:
+                call.check(Operation.READ, Kind.TOPIC, topic.name)
                 partition = call.broker.partition(topic.name, wanted.partition_index)
             commit = Commit(
                 topic=partition.topic,
@@ -121,6 +125,7 @@ def _fetch_group(
     answer = OffsetFetchResponseGroup(group_id=wanted.group_id)
     pending: set[Place] = set()
     try:
+        call.check(Operation.DESCRIBE, Kind.GROUP, wanted.group_id)
         committed = call.broker.groups.committed(wanted.group_id)
         if require_stable:
             pending = call.broker.groups.pending(wanted.group_id)
@@ -144,7 +149,7 @@ def _all_topics(call: Call, places: Iterable[Place]) -> list[OffsetFetchRequestT
     topics: dict[str, OffsetFetchRequestTopics] = {}
     for name, partition in places:
         topic = call.broker.topics.find(name)
-        if topic is None:
+        if topic is None or not call.allows(Operation.DESCRIBE, Kind.TOPIC, name):
             continue
         entry = topics.setdefault(name, OffsetFetchRequestTopics(name=name, topic_id=topic.id))
         entry.partition_indexes.append(partition)
@@ -155,11 +160,13 @@ def _fetch_topic(
     call: Call, wanted: OffsetFetchRequestTopics, committed: Mapping[Place, CommittedOffset]
 ) -> OffsetFetchResponseTopics:
     name, error_code = wanted.name, 0
-    if call.version >= FETCH_BY_TOPIC_ID:
-        try:
+    try:
+        if call.version >= FETCH_BY_TOPIC_ID:
             name = call.broker.topics.by_id(wanted.topic_id).name
-        except ChordMQError as error:
-            error_code = code_of(error)
+        call.check(Operation.DESCRIBE, Kind.TOPIC, name)
+    except ChordMQError as error:
+        error_code = code_of(error)
+        committed = {}
     rows = []
     for index in wanted.partition_indexes:
         found = committed.get((name, index), NO_OFFSET)
@@ -214,11 +221,13 @@ async def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDelet
     for topic in topics:
         for row in topic.partitions:
             try:
+                call.check(Operation.READ, Kind.TOPIC, topic.name)
                 call.broker.partition(topic.name, row.partition_index)
                 known.append(((topic.name, row.partition_index), row))
             except ChordMQError as error:
                 row.error_code = code_of(error)
     try:
+        call.check(Operation.DELETE, Kind.GROUP, request.group_id)
         results = await call.broker.groups.delete_offsets(
             request.group_id, [place for place, _ in known]
         )

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from functools import partial
 
+from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.offsets import Place
 from chordmq.broker.partition import Partition
 from chordmq.broker.producers import Incarnation
@@ -51,6 +52,11 @@ def produce(
 ) -> Buffers | asyncio.Future[Buffers | None] | Coroutine[None, None, Buffers | None] | None:
     """Append each partition's batch; answer when they are as safe as the producer asked."""
     request = read_request(frame, position, call.version)
+    if request.transactional_id is not None:
+        try:
+            call.check(Operation.WRITE, Kind.TRANSACTIONAL_ID, request.transactional_id)
+        except ChordMQError as error:
+            return _refusal(call, request, error)
     if request.transactional_id is not None and call.version >= ENLISTS_SINCE:
         places = _to_enlist(call, request)
         if places or call.client.enlisting:
@@ -115,7 +121,10 @@ def _is_zstd(records: memoryview) -> bool:
 
 def _partition(call: Call, row: PartitionData) -> Partition:
     if row.topic_id:
-        return call.broker.partition_by_id(row.topic_id, row.index)
+        partition = call.broker.partition_by_id(row.topic_id, row.index)
+        call.check(Operation.WRITE, Kind.TOPIC, partition.topic)
+        return partition
+    call.check(Operation.WRITE, Kind.TOPIC, row.topic)
     return call.broker.partition(row.topic, row.index)
 
 

@@ -1,5 +1,6 @@
 """ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments: who holds what."""
 
+from chordmq.broker.acl import Kind, Operation
 from chordmq.codecs.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -29,6 +30,10 @@ from chordmq.fronts.kafka.errors import code_of, reason_of
 
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Say of each partition named that it has its leader; asked for all, there is nothing to do."""
+    try:
+        call.check(Operation.ALTER, Kind.CLUSTER)
+    except ChordMQError as error:
+        return ElectLeadersResponse(error_code=code_of(error))
     return ElectLeadersResponse(
         replica_election_results=[
             ReplicaElectionResult(
@@ -54,6 +59,12 @@ def alter_partition_reassignments(
     call: Call, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Take assignments that are so already; no other can be, with one node."""
+    try:
+        call.check(Operation.ALTER, Kind.CLUSTER)
+    except ChordMQError as error:
+        return AlterPartitionReassignmentsResponse(
+            error_code=code_of(error), error_message=reason_of(error)
+        )
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
@@ -88,4 +99,10 @@ def list_partition_reassignments(
     call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """List the moves under way; with one node there are none."""
+    try:
+        call.check(Operation.DESCRIBE, Kind.CLUSTER)
+    except ChordMQError as error:
+        return ListPartitionReassignmentsResponse(
+            error_code=code_of(error), error_message=reason_of(error)
+        )
     return ListPartitionReassignmentsResponse(error_message=None)

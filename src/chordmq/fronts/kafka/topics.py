@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.topics import INTERNAL_TOPICS, USE_DEFAULT
 from chordmq.codecs.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -37,10 +38,12 @@ from chordmq.errors import (
     InvalidSetting,
     InvalidTopicName,
     PolicyViolation,
+    TopicAccessDenied,
 )
+from chordmq.fronts.kafka.access import check_create
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.configs import SOURCES
-from chordmq.fronts.kafka.errors import code_of, reason_of
+from chordmq.fronts.kafka.errors import CODES, code_of, reason_of
 
 NO_ID = bytes(16)
 NO_OFFSET = -1
@@ -54,6 +57,7 @@ async def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopic
         try:
             if times[topic.name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
+            check_create(call, topic.name)
             rows.append(await _create(call, topic, request.validate_only))
         except ChordMQError as error:
             rows.append(
@@ -79,6 +83,13 @@ async def _create(call: Call, asked: CreatableTopic, validate_only: bool) -> Cre
     if not validate_only:
         topic = await topics.create(asked.name, partitions, replication_factor, settings)
         topic_id = topic.id
+    if not call.allows(Operation.DESCRIBE_CONFIGS, Kind.TOPIC, asked.name):
+        return CreatableTopicResult(
+            name=asked.name,
+            topic_id=topic_id,
+            error_message=None,
+            topic_config_error_code=CODES[TopicAccessDenied],
+        )
     return CreatableTopicResult(
         name=asked.name,
         topic_id=topic_id,
@@ -148,7 +159,10 @@ async def _delete(call: Call, asked: DeleteTopicState) -> DeletableTopicResult:
     topics = call.broker.topics
     if (asked.name is None) == (asked.topic_id == NO_ID):
         raise InvalidRequest("A topic is named by its name or by its id, and not by both.")
-    topic = topics.by_id(asked.topic_id) if asked.name is None else topics.get(asked.name)
+    topic = topics.by_id(asked.topic_id) if asked.name is None else None
+    name = asked.name or (topic.name if topic else "")
+    call.check(Operation.DELETE, Kind.TOPIC, name)
+    topic = topic or topics.get(name)
     if topic.is_internal:
         raise PolicyViolation(f"Topic {topic.name} is the broker's own.")
     await topics.delete(topic.name)
@@ -166,6 +180,7 @@ async def create_partitions(
         try:
             if times[topic.name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
+            call.check(Operation.ALTER, Kind.TOPIC, topic.name)
             await _grow(call, topic, request.validate_only)
         except ChordMQError as error:
             row.error_code, row.error_message = code_of(error), reason_of(error)
@@ -208,6 +223,7 @@ async def _delete_records(
 ) -> DeleteRecordsPartitionResult:
     index = asked.partition_index
     try:
+        call.check(Operation.DELETE, Kind.TOPIC, name)
         if name in INTERNAL_TOPICS:
             raise InvalidTopicName(f"Topic {name} is the broker's own.")
         partition = call.broker.partition(name, index)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.group_log import TOPIC as GROUPS
 from chordmq.broker.membership import Identity
 from chordmq.broker.offsets import Commit, Place
@@ -88,8 +89,10 @@ async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitPr
     """Give a producer an id that no other has had, or a transactional one a new epoch."""
     try:
         if request.transactional_id is None:
+            _check_idempotent(call)
             producer = Incarnation(await call.broker.new_producer_id(), 0)
         else:
+            call.check(Operation.WRITE, Kind.TRANSACTIONAL_ID, request.transactional_id)
             expected = None
             if request.producer_id != NO_ID:
                 expected = Incarnation(request.producer_id, request.producer_epoch)
@@ -102,11 +105,24 @@ async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitPr
     return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
 
 
+def _check_idempotent(call: Call) -> None:
+    """Let whoever may write to some topic do so idempotently (KIP-679)."""
+    if not call.allows(Operation.IDEMPOTENT_WRITE, Kind.CLUSTER) and not call.allows_any(
+        Operation.WRITE, Kind.TOPIC
+    ):
+        call.check(Operation.IDEMPOTENT_WRITE, Kind.CLUSTER)
+
+
 async def add_partitions_to_txn(
     call: Call, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
     """Let partitions join transactions; within one, all or none."""
     if call.version >= ADD_OF_TRANSACTIONS:
+        try:
+            # Clients use the versions below; these are for brokers.
+            call.check(Operation.CLUSTER_ACTION, Kind.CLUSTER)
+        except ChordMQError as error:
+            return AddPartitionsToTxnResponse(error_code=code_of(error))
         results = [
             AddPartitionsToTxnResult(
                 transactional_id=wanted.transactional_id,
@@ -129,8 +145,8 @@ async def _add_partitions(
     call: Call, wanted: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
     producer = Incarnation(wanted.producer_id, wanted.producer_epoch)
-    codes = _missing(call, wanted.topics)
     places = [(topic.name, index) for topic in wanted.topics for index in topic.partitions]
+    codes = _denied(call, wanted.transactional_id, places) or _missing(call, wanted.topics)
     if codes:
         codes = {place: codes.get(place, OPERATION_NOT_ATTEMPTED) for place in places}
     elif wanted.verify_only:
@@ -158,12 +174,25 @@ async def _add_partitions(
     ]
 
 
+def _denied(call: Call, transactional_id: str, places: Iterable[Place]) -> dict[Place, int]:
+    """Return the errors of a client that may not use the transactional id; none if it may."""
+    if call.version >= ADD_OF_TRANSACTIONS:
+        return {}
+    try:
+        call.check(Operation.WRITE, Kind.TRANSACTIONAL_ID, transactional_id)
+    except ChordMQError as error:
+        return dict.fromkeys(places, code_of(error))
+    return {}
+
+
 def _missing(call: Call, topics: Iterable[AddPartitionsToTxnTopic]) -> dict[Place, int]:
-    """Return the error of each partition that is not there."""
+    """Return the error of each partition that is not there, or not for this client."""
     codes: dict[Place, int] = {}
     for topic in topics:
         for index in topic.partitions:
             try:
+                if call.version < ADD_OF_TRANSACTIONS:
+                    call.check(Operation.WRITE, Kind.TOPIC, topic.name)
                 call.broker.partition(topic.name, index)
             except ChordMQError as error:
                 codes[topic.name, index] = code_of(error)
@@ -177,6 +206,8 @@ async def add_offsets_to_txn(
     producer = Incarnation(request.producer_id, request.producer_epoch)
     place = call.broker.groups.place_of(request.group_id)
     try:
+        call.check(Operation.WRITE, Kind.TRANSACTIONAL_ID, request.transactional_id)
+        call.check(Operation.READ, Kind.GROUP, request.group_id)
         await call.broker.transactions.add(request.transactional_id, producer, [place])
     except ChordMQError as error:
         return AddOffsetsToTxnResponse(error_code=_code_of(error, call.version >= FENCED_SINCE))
@@ -186,6 +217,7 @@ async def add_offsets_to_txn(
 async def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
     """Commit or abort; the answer comes when nothing can change the decision any more."""
     try:
+        call.check(Operation.WRITE, Kind.TRANSACTIONAL_ID, request.transactional_id)
         producer = await call.broker.transactions.end(
             request.transactional_id,
             Incarnation(request.producer_id, request.producer_epoch),
@@ -212,6 +244,8 @@ async def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnO
         ]
     )
     try:
+        call.check(Operation.WRITE, Kind.TRANSACTIONAL_ID, request.transactional_id)
+        call.check(Operation.READ, Kind.GROUP, request.group_id)
         results = await _commit_offsets(call, request, commits)
     except ChordMQError as error:
         code = _code_of(error, False, call.version >= COMMIT_ABORTABLE_SINCE)
@@ -256,6 +290,7 @@ def _offset_rows(
             index = wanted.partition_index
             row = rows[topic.name, index] = TxnOffsetCommitResponsePartition(partition_index=index)
             try:
+                call.check(Operation.READ, Kind.TOPIC, topic.name)
                 call.broker.partition(topic.name, index)
             except ChordMQError as error:
                 row.error_code = code_of(error)
@@ -306,6 +341,8 @@ async def _write_marker(
     topic, index = place
     row = WritableTxnMarkerPartitionResult(partition_index=index)
     try:
+        if not call.allows(Operation.ALTER, Kind.CLUSTER):
+            call.check(Operation.CLUSTER_ACTION, Kind.CLUSTER)
         if topic == GROUPS:
             call.broker.partition(topic, index)
             await call.broker.groups.end_transaction(index, marker)
@@ -327,6 +364,7 @@ def describe_transactions(
 
 def _described(call: Call, transactional_id: str) -> DescribedTransaction:
     try:
+        call.check(Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, transactional_id)
         found = call.broker.transactions.find(transactional_id)
     except ChordMQError as error:
         return DescribedTransaction(
@@ -334,7 +372,8 @@ def _described(call: Call, transactional_id: str) -> DescribedTransaction:
         )
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(found.partitions):
-        topics.setdefault(topic, []).append(partition)
+        if call.allows(Operation.DESCRIBE, Kind.TOPIC, topic):
+            topics.setdefault(topic, []).append(partition)
     return DescribedTransaction(
         transactional_id=transactional_id,
         transaction_state=STATE_NAMES[found.state],
@@ -378,6 +417,7 @@ def _passes(call: Call, request: ListTransactionsRequest, snapshot: TransactionS
             or (snapshot.started_ms >= 0 and age_ms > request.duration_filter)
         )
         and _matches(request.transactional_id_pattern, snapshot.transactional_id)
+        and call.allows(Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, snapshot.transactional_id)
     )
 
 
