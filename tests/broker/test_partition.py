@@ -8,7 +8,7 @@ import pytest
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
-from chordmq.broker.partition import Partition
+from chordmq.broker.partition import SNAPSHOT_BYTES, Partition
 from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock
 from chordmq.errors import (
@@ -237,3 +237,17 @@ async def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
         given += [await broker.new_producer_id() for _ in range(1100)]
         broker.close()
     assert len(set(given)) == len(given)
+
+
+async def test_a_start_after_a_clean_end_reads_no_batches_again(tmp_path: Path) -> None:
+    """D5: the time of a start does not grow with the log, also without idempotent producers."""
+    read = []
+    for _ in range(2):
+        broker = Broker(tmp_path, BrokerSettings(), SystemClock(), Flusher())
+        topic = broker.topics.find("t") or await broker.topics.create("t", 1, 1, {"flush": "os"})
+        [partition] = topic.partitions
+        read.append(partition._unsaved_bytes)
+        while partition.log.size < 2 * SNAPSHOT_BYTES:
+            partition.append(batch(b"x" * 500_000))
+        broker.close()
+    assert read == [0, 0]

@@ -23,6 +23,8 @@ from chordmq.records.marker import Marker, build_marker, read_marker
 from chordmq.storage.log import Log, LogSettings
 
 NO_EPOCH = -1
+SNAPSHOT_BYTES = 4 << 20
+"""Of the log without a snapshot of its producers, which a start has to read."""
 
 
 class Reader(Protocol):
@@ -77,7 +79,7 @@ class Partition:
         self._commits: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._readers: dict[Reader, None] = {}
         self.high_watermark = 0
-        self._saved_offset = 0
+        self._unsaved_bytes = 0
         self.settings = settings
         self._restore_producers()
         self._advance(log.flushed_offset)
@@ -141,12 +143,15 @@ class Partition:
         place(data, 0, header.base_offset, self.leader_epoch)
         self.log.append(data, [header])
         self.producers.replay(header, marker)
+        self._unsaved_bytes += header.size
         self.bytes_in += header.size
         self.records_in += header.record_count
         if self._flushes:
             self._flusher.request(self)
         else:
             self._advance(self.log.end_offset)
+            if self.log.has_unflushed_segments:
+                self._flusher.request(self)  # so that a sealed segment gives up its descriptor
 
     def flushed(self) -> None:
         """Move the high watermark after the log's flushed offset has moved."""
@@ -231,22 +236,24 @@ class Partition:
     async def save_producers(self) -> None:
         """Store the producers' state beside the log, so that the next start reads less."""
         self.producers.transactions.forget_before(self.log.start_offset)
-        end = self.log.end_offset
-        if end > self._saved_offset and self.producers.producers:
-            self._saved_offset = end
-            await asyncio.to_thread(self.log.write_snapshot, end, self.producers.snapshot())
+        if self._unsaved_bytes >= SNAPSHOT_BYTES:
+            self._unsaved_bytes = 0
+            await asyncio.to_thread(
+                self.log.write_snapshot, self.log.end_offset, self.producers.snapshot()
+            )
 
     def _restore_producers(self) -> None:
         """Read the newest snapshot, then the batches after it."""
-        start = self._saved_offset = self.log.start_offset
+        start = self.log.start_offset
         snapshot = self.log.newest_snapshot()
         if snapshot is not None:
             try:
                 self.producers.restore(snapshot[1])
-                start = self._saved_offset = max(start, snapshot[0])
+                start = max(start, snapshot[0])
             except CorruptBatch:
                 pass  # the batches themselves say the same, only slower
         for header in self.log.batches(start):
+            self._unsaved_bytes += header.size
             self.producers.replay(header, self._marker(header) if header.is_control else None)
         self.producers.transactions.forget_before(self.log.start_offset)
 
@@ -257,7 +264,9 @@ class Partition:
     def close(self) -> None:
         """Store what a restart needs, and close the log; blocks."""
         self._end()
-        if self.log.end_offset > self._saved_offset and self.producers.producers:
+        if self._unsaved_bytes >= SNAPSHOT_BYTES or (
+            self._unsaved_bytes and self.producers.producers
+        ):
             self.log.write_snapshot(self.log.end_offset, self.producers.snapshot())
         self.log.close()
 

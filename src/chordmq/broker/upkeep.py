@@ -70,10 +70,16 @@ class Upkeep:
             if number % PARTITIONS_AT_ONCE == 0:
                 await asyncio.sleep(0)
             if not partition.is_closed:
-                partition.log.maintain()
-                self._shared.flusher.request(partition)
-                partition.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
-                await partition.save_producers()
+                try:
+                    await self._visit(partition, now_ms)
+                except (ChordMQError, OSError) as error:
+                    log.error("upkeep failed", partition=partition.log.name, error=str(error))
+
+    async def _visit(self, partition: Partition, now_ms: int) -> None:
+        partition.log.maintain()
+        self._shared.flusher.request(partition)
+        partition.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
+        await partition.save_producers()
 
     async def compact_all(self) -> None:
         """Compact the logs that need it, one after the other, on a thread."""
