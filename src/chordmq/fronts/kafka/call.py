@@ -45,6 +45,11 @@ class Client:
     enlisting: int = 0
     """Requests under way that wait for a transaction to know of their partitions."""
 
+    @property
+    def name(self) -> str:
+        """Return who the client is, as ACLs write it."""
+        return f"User:{self.principal.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -79,21 +79,32 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
 
 
 def _coordinator(call: Call, key_type: int, key: str) -> Coordinator:
-    if key_type in (GROUP, TRANSACTION):
-        host, port = call.advertised
+    try:
+        _check_coordinator(call, key_type, key)
+    except ChordMQError as error:
         return Coordinator(
-            key=key, node_id=call.broker.node_id, host=host, port=port, error_message=None
+            key=key,
+            node_id=NO_NODE,
+            port=NO_NODE,
+            error_code=code_of(error),
+            error_message=reason_of(error),
         )
-    error: ChordMQError = InvalidRequest(f"There is no coordinator of type {key_type}.")
-    if key_type == SHARE:
-        error = UnsupportedVersion("This node does not support share groups yet.")
+    host, port = call.advertised
     return Coordinator(
-        key=key,
-        node_id=NO_NODE,
-        port=NO_NODE,
-        error_code=code_of(error),
-        error_message=reason_of(error),
+        key=key, node_id=call.broker.node_id, host=host, port=port, error_message=None
     )
+
+
+def _check_coordinator(call: Call, key_type: int, key: str) -> None:
+    if key_type == GROUP:
+        call.check(Operation.DESCRIBE, Kind.GROUP, key)
+    elif key_type == TRANSACTION:
+        call.check(Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, key)
+    elif key_type == SHARE:
+        call.check(Operation.CLUSTER_ACTION, Kind.CLUSTER)
+        raise UnsupportedVersion("This node does not support share groups yet.")
+    else:
+        raise InvalidRequest(f"There is no coordinator of type {key_type}.")
 
 
 def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

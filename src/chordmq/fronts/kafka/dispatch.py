@@ -18,6 +18,7 @@ from chordmq.codecs.kafka.messages.api_versions import (
 from chordmq.codecs.kafka.schema import decode, encode
 from chordmq.errors import DecodeError
 from chordmq.fronts.kafka import (
+    acls,
     cluster,
     configs,
     errors,
@@ -27,6 +28,7 @@ from chordmq.fronts.kafka import (
     metadata,
     offsets,
     produce,
+    quotas,
     replicas,
     sasl,
     scram_credentials,
@@ -154,6 +156,9 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
     26: transactions.end_txn,
     27: transactions.write_txn_markers,
     28: transactions.txn_offset_commit,
+    29: acls.describe_acls,
+    30: acls.create_acls,
+    31: acls.delete_acls,
     32: configs.describe_configs,
     33: configs.alter_configs,
     35: cluster.describe_log_dirs,
@@ -165,6 +170,8 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
     45: replicas.alter_partition_reassignments,
     46: replicas.list_partition_reassignments,
     47: offsets.offset_delete,
+    48: quotas.describe_client_quotas,
+    49: quotas.alter_client_quotas,
     50: scram_credentials.describe_user_scram_credentials,
     51: scram_credentials.alter_user_scram_credentials,
     60: cluster.describe_cluster,
