@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from chordmq.broker.auth_settings import AuthSettings
+from chordmq.broker.permissions import AclSettings
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.certificates import TlsSettings
@@ -62,6 +63,7 @@ class Config:
         default_factory=lambda: ListenerSettings(port=8080, connections_max=1_000)
     )
     auth: AuthSettings = field(default_factory=AuthSettings)
+    acl: AclSettings = field(default_factory=AclSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     logs: LogsSettings = field(default_factory=LogsSettings)
 
@@ -171,6 +173,7 @@ def known() -> list[str]:
     names += (f"http.{name}" for name in HTTP_SETTINGS)
     names += (f"http.tls.{name}" for name in _plain(TlsSettings))
     names += (f"auth.{name}" for name in _named(AuthSettings))
+    names += (f"acl.{name}" for name in _plain(AclSettings))
     names += (f"logs.{name}" for name in _plain(LogsSettings))
     names += (f"broker.{name}" for name in (*broker_settings(), *topic_names()))
     return names
@@ -196,6 +199,7 @@ def build(texts: Texts) -> Config:
         kafka=_changed(defaults.kafka, "kafka.", texts),
         http=_changed(defaults.http, "http.", texts),
         auth=_changed(defaults.auth, "auth.", texts),
+        acl=_changed(defaults.acl, "acl.", texts),
         broker=BrokerSettings.from_texts(_below("broker.", texts)),
         logs=logs,
     )

@@ -55,11 +55,18 @@ def _on(kind: Kind, *operations: Operation) -> tuple[Permission, ...]:
 
 
 _LOOKING = (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
-_RUNNING = (Operation.CREATE, Operation.ALTER, Operation.ALTER_CONFIGS, *_LOOKING)
 _EVERYTHING = tuple(permission for kind in Kind for permission in _on(kind, Operation.ALL))
 _OPERATING = (
-    *_on(Kind.CLUSTER, *_RUNNING),
-    *_on(Kind.TOPIC, *_RUNNING, Operation.DELETE),
+    # Not to alter the cluster: whoever may do that may give themselves any right.
+    *_on(Kind.CLUSTER, Operation.CREATE, Operation.ALTER_CONFIGS, *_LOOKING),
+    *_on(
+        Kind.TOPIC,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.ALTER_CONFIGS,
+        *_LOOKING,
+    ),
     *_on(Kind.GROUP, Operation.DELETE, Operation.ALTER_CONFIGS, *_LOOKING),
     *_on(Kind.TRANSACTIONAL_ID, Operation.DESCRIBE),
 )

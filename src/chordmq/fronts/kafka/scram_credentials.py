@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.credentials import (
     HASHES,
     ITERATIONS_MAX,
@@ -47,7 +48,7 @@ def describe_user_scram_credentials(
 ) -> DescribeUserScramCredentialsResponse:
     """Say which mechanisms users can log in with, and never with what."""
     try:
-        users = _administered(call)
+        users = _administered(call, Operation.DESCRIBE)
     except ChordMQError as error:
         return DescribeUserScramCredentialsResponse(
             error_code=code_of(error), error_message=reason_of(error)
@@ -100,7 +101,7 @@ async def _altered(
     call: Call, request: AlterUserScramCredentialsRequest, name: str
 ) -> AlterUserScramCredentialsResult:
     try:
-        users = _administered(call)
+        users = _administered(call, Operation.ALTER)
         await users.set_credentials(name, _changes(users, request, name))
     except ChordMQError as error:
         return AlterUserScramCredentialsResult(
@@ -144,9 +145,10 @@ def _credential(mechanism: str, row: ScramCredentialUpsertion) -> Credential:
     return from_salted(mechanism, row.salted_password, row.salt, row.iterations)
 
 
-def _administered(call: Call) -> Users:
-    """Return the users, if this client may see and change them."""
+def _administered(call: Call, operation: Operation) -> Users:
+    """Return the users, if this client may see or change them."""
+    call.check(operation, Kind.CLUSTER)
     authenticator = call.front.authenticator
-    if authenticator is None or not authenticator.is_super(call.client.principal):
-        raise ClusterAccessDenied("only administrators may see or change credentials")
+    if authenticator is None:
+        raise ClusterAccessDenied("this listener knows no users")
     return authenticator.users
