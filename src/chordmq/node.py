@@ -12,13 +12,14 @@ import structlog
 from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
-from chordmq.broker.measures import broker_measures
+from chordmq.broker.measures import broker_measures, login_measures
 from chordmq.broker.users import Users
 from chordmq.clock import Clock
-from chordmq.config import Config, knows_certificates
+from chordmq.config import Config, demands_login, knows_certificates
 from chordmq.errors import CannotStart
 from chordmq.fronts.admin.app import Admin, application
 from chordmq.fronts.admin.connection import HttpFront
+from chordmq.fronts.admin.login import Door
 from chordmq.fronts.kafka.call import KafkaFront
 from chordmq.fronts.kafka.connection import KafkaConnection
 from chordmq.fronts.kafka.measures import kafka_measures
@@ -59,7 +60,7 @@ class Node:
         self.http = Listener(config.http, clock, "http")
         self.metrics = Metrics()
         self.broker: Broker
-        self.authenticator: Authenticator
+        self.authenticator: Authenticator | None = None
         self._tasks: asyncio.TaskGroup
         self._stands_in_the_way = "the node is starting"
         self._started_ms = clock.now_ms()
@@ -108,7 +109,8 @@ class Node:
         self._run(lag.run(), stack)
         self.metrics.add(lag.measures)
         self.metrics.add(lambda: listener_measures([self.kafka, self.http]))
-        admin = Admin(metrics=self.metrics, waiting=self.waiting, info=self.info)
+        door = Door(demands_login(self.config, self.config.http), lambda: self.authenticator)
+        admin = Admin(metrics=self.metrics, waiting=self.waiting, info=self.info, door=door)
         front = HttpFront(self.http, application(admin))
         await self._listen(self.http, front.connect)
         stack.push_async_callback(self.http.close, HTTP_CLOSE_TIMEOUT_S)
@@ -128,13 +130,42 @@ class Node:
         await self.broker.groups.loaded.wait()
 
     def _open_authenticator(self, stack: AsyncExitStack) -> None:
-        self.authenticator = Authenticator(
+        authenticator = Authenticator(
             self.config.auth,
             Users(self.broker.database, self.clock),
             self.clock,
             knows_certificates=knows_certificates(self.config),
         )
-        stack.callback(self.authenticator.close)
+        stack.callback(authenticator.close)
+        self.metrics.add(lambda: login_measures(authenticator))
+        self.authenticator = authenticator
+
+    async def _open_audit(self, stack: AsyncExitStack) -> None:
+        """Write the audit trail from now until after the last client has gone."""
+        assert self.authenticator is not None
+        audit, enabled = self.broker.audit, self.config.audit.enabled
+        if enabled == "off" or (enabled == "auto" and not self.authenticator.is_on):
+            return
+        await audit.open(self.config.audit)
+        writing = self._tasks.create_task(audit.run())
+
+        async def end() -> None:
+            audit.record_own("node.stop", f"node {self.broker.node_id}")
+            audit.close()
+            await asyncio.wait([writing])
+
+        stack.push_async_callback(end)
+        audit.record_own("node.start", f"node {self.broker.node_id}, version {VERSION}")
+        self.authenticator.watchers.append(audit.login)
+        self.broker.permissions.watchers.append(audit.permission)
+        self.broker.permissions.acl.on_denied = audit.denied
+
+    async def _open_permissions(self) -> None:
+        permissions = self.broker.permissions
+        assert self.authenticator is not None
+        permissions.is_enforced = self.authenticator.is_on
+        permissions.acl.is_super = self.authenticator.is_super
+        await permissions.load_file()
 
     async def _open_kafka(self, stack: AsyncExitStack) -> None:
         self._stands_in_the_way = "the listeners are closed"

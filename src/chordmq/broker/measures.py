@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
 from chordmq.metrics import Metric, counter, gauge
@@ -62,3 +63,14 @@ def group_measures(broker: Broker) -> Iterator[Metric]:
         states = Counter(group.state.name.lower() for group in broker.groups.groups())
         rows = [({"state": state}, count) for state, count in sorted(states.items())]
         yield Metric("chordmq_groups", "Consumer groups.", "gauge", rows)
+
+
+def login_measures(authenticator: Authenticator) -> Iterator[Metric]:
+    """Yield how often clients logged in, failed to, or were put off."""
+    yield Metric(
+        "chordmq_logins", "Logins by mechanism and outcome.", "counter",
+        [
+            ({"mechanism": mechanism, "outcome": outcome}, count)
+            for (mechanism, outcome), count in sorted(authenticator.counts.items())
+        ],
+    )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chordmq.cli.identity import connection
 from chordmq.cli.messages import Acks, Compressed, producer_settings
 from chordmq.cli.options import Bootstrap, Json, Settings, address, pairs
 from chordmq.cli.output import progress, say, show_facts, show_json, thousands
@@ -137,7 +138,7 @@ async def _produce(
     from chordmq.client.offsets import LATEST_TIME, offsets_for
     from chordmq.client.producer import Producer
 
-    async with Producer(bootstrap, producer_settings(**options)) as producer:
+    async with Producer(bootstrap, producer_settings(**options), connection()) as producer:
         partitions = await _prepare(bootstrap, producer, load)
         times = dict.fromkeys(partitions, LATEST_TIME)
         before = await offsets_for(producer.cluster, times)
@@ -164,7 +165,7 @@ async def _prepare(bootstrap: str, producer: "Producer", load: Load) -> list["To
     from chordmq.client.codes import Code
     from chordmq.client.errors import BrokerRefused
 
-    async with Admin(bootstrap) as admin:
+    async with Admin(bootstrap, connection()) as admin:
         try:
             await admin.create_topic(load.topic, load.partitions, -1, load.settings)
         except BrokerRefused as error:
@@ -219,7 +220,7 @@ def consume(
     async def work() -> dict[str, Any]:
         from chordmq.client.admin import Admin
 
-        async with Admin(address(bootstrap)) as admin:
+        async with Admin(address(bootstrap), connection()) as admin:
             info = await admin.topic(topic)
             ends = await admin.ends((topic, part.index) for part in info.partitions)
         starts = {pair: start for pair, (start, _) in ends.items()}
@@ -243,7 +244,7 @@ async def _count(
     total = sum(stops[pair] - start for pair, start in starts.items())
     wanted = total if records_max is None else min(total, records_max)
     records = size = 0
-    async with Consumer(bootstrap) as consumer:
+    async with Consumer(bootstrap, connection=connection()) as consumer:
         await consumer.assign({pair: Start(offset) for pair, offset in starts.items()})
         clock = consumer.cluster.clock
         started_s = clock.monotonic_s()
@@ -304,7 +305,7 @@ async def _latency(bootstrap: str, load: Load, rate: float, acks: str) -> dict[s
 
     samples: list[float] = []
     settings = producer_settings("none", acks, linger_s=0.0)
-    async with Producer(bootstrap, settings) as producer:
+    async with Producer(bootstrap, settings, connection()) as producer:
         await _prepare(bootstrap, producer, load)
         async with _listening(bootstrap, load.topic) as consumer:
             started_s = producer.cluster.clock.monotonic_s()
@@ -328,7 +329,7 @@ async def _listening(bootstrap: str, topic: str) -> AsyncIterator["Consumer"]:
     from chordmq.client.consumer import Consumer
     from chordmq.client.offsets import LATEST
 
-    async with Consumer(bootstrap) as consumer:
+    async with Consumer(bootstrap, connection=connection()) as consumer:
         await consumer.assign_topic(topic, LATEST)
         yield consumer
 

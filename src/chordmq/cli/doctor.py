@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from chordmq.cli.identity import connection
 from chordmq.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from chordmq.cli.output import EXIT_REFUSED, console, show_json
 
@@ -211,14 +212,10 @@ def _kafka_peer(bootstrap: str) -> str | None:
     import uvloop
 
     from chordmq.client.admin import Admin
-    from chordmq.client.connection import ConnectionSettings
     from chordmq.client.errors import ClientError
 
     async def ask() -> str:
-        patience = ConnectionSettings(
-            connect_timeout_s=CONNECT_TIMEOUT_S, request_timeout_s=CONNECT_TIMEOUT_S
-        )
-        async with Admin(bootstrap, patience) as admin:
+        async with Admin(bootstrap, connection(CONNECT_TIMEOUT_S)) as admin:
             return f"cluster {admin.cluster.cluster_id}"
 
     try:
@@ -232,15 +229,11 @@ def advertised(place: Place) -> Iterator[Finding]:
     import uvloop
 
     from chordmq.client.admin import Admin
-    from chordmq.client.connection import ConnectionSettings
     from chordmq.client.errors import CannotConnect, ClientError
 
     async def ask() -> Iterator[Finding]:
-        patience = ConnectionSettings(
-            connect_timeout_s=CONNECT_TIMEOUT_S, request_timeout_s=CONNECT_TIMEOUT_S
-        )
         findings = []
-        async with Admin(place.bootstrap, patience) as admin:
+        async with Admin(place.bootstrap, connection(CONNECT_TIMEOUT_S)) as admin:
             for node_id, address in admin.cluster.nodes.items():
                 try:
                     await admin.cluster.node(node_id)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from chordmq.cli.completion import group_names, topic_names
+from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address
 from chordmq.cli.output import say, show_facts, show_json, show_table
 from chordmq.cli.places import PLACES, read_starts
@@ -40,7 +41,7 @@ def list_groups(bootstrap: Bootstrap = None, as_json: Json = False) -> None:
     async def work() -> list[dict[str, Any]]:
         from chordmq.client.admin import Admin
 
-        async with Admin(address(bootstrap)) as admin:
+        async with Admin(address(bootstrap), connection()) as admin:
             return [
                 {
                     "group": row.group,
@@ -69,7 +70,7 @@ def describe(name: Name, bootstrap: Bootstrap = None, as_json: Json = False) -> 
     async def work() -> dict[str, Any]:
         from chordmq.client.admin import Admin
 
-        async with Admin(address(bootstrap)) as admin:
+        async with Admin(address(bootstrap), connection()) as admin:
             group = await admin.describe_group(name)
             return {
                 "group": group.group,
@@ -122,7 +123,7 @@ def lag(name: Name, bootstrap: Bootstrap = None, as_json: Json = False) -> None:
     async def work() -> dict[str, Any]:
         from chordmq.client.admin import Admin
 
-        async with Admin(address(bootstrap)) as admin:
+        async with Admin(address(bootstrap), connection()) as admin:
             rows = await admin.lag(name)
             return {
                 "group": name,
@@ -198,7 +199,7 @@ async def _reset(
     from chordmq.client.admin import Admin
     from chordmq.client.offsets import ends_of, offsets_for
 
-    async with Admin(bootstrap) as admin:
+    async with Admin(bootstrap, connection()) as admin:
         committed = await admin.committed(group)
         pairs = sorted(committed)
         if topics:
@@ -242,7 +243,7 @@ def delete(
     async def work() -> None:
         from chordmq.client.admin import Admin
 
-        async with Admin(address(bootstrap)) as admin:
+        async with Admin(address(bootstrap), connection()) as admin:
             await admin.delete_group(name)
 
     run(work(), as_json=as_json)

@@ -13,6 +13,16 @@ import click
 import typer
 from typer.core import TyperGroup
 
+from chordmq.cli.identity import (
+    Mechanism,
+    Password,
+    Tls,
+    TlsCa,
+    TlsCertificate,
+    TlsKey,
+    Token,
+    User,
+)
 from chordmq.cli.options import Json, RootBootstrap
 from chordmq.cli.output import EXIT_INTERRUPTED, EXIT_REFUSED
 from chordmq.version import VERSION
@@ -24,6 +34,8 @@ COMMANDS = {
     "produce": ("chordmq.cli.messages", "produce"),
     "consume": ("chordmq.cli.messages", "consume"),
     "groups": ("chordmq.cli.groups", "app"),
+    "users": ("chordmq.cli.users", "app"),
+    "certs": ("chordmq.cli.certs", "app"),
     "bench": ("chordmq.cli.bench", "app"),
     "doctor": ("chordmq.cli.doctor", "doctor"),
 }
@@ -71,6 +83,14 @@ def _print_version(wanted: bool) -> None:
 def chordmq(
     bootstrap: RootBootstrap = None,
     as_json: Json = False,
+    user: User = None,
+    password: Password = None,
+    token: Token = None,
+    mechanism: Mechanism = None,
+    tls: Tls = False,
+    tls_ca: TlsCa = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
     show_version: Annotated[
         bool,
         typer.Option(
@@ -86,6 +106,7 @@ def chordmq(
       echo world | chordmq produce hello         write to it
       chordmq consume hello                      read from it
       chordmq groups lag my-app                  see how far a group is behind
+      chordmq users add alice                    let somebody log in
       chordmq doctor                             see what could go wrong here
 
     Exit status: 0 all well, 1 refused or failed, 2 wrong usage, 3 cannot connect.

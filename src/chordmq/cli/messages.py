@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from chordmq.cli.completion import group_names, topic_names
+from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address, pairs
 from chordmq.cli.output import EXIT_USAGE, fail, progress, say, show_json, thousands
 from chordmq.cli.places import PLACES, read_starts
@@ -144,7 +145,7 @@ async def _produce(bootstrap: str, chosen: Input, settings: dict[str, str]) -> d
     from chordmq.client.producer import Producer
 
     count = size = 0
-    async with Producer(bootstrap, producer_settings(**settings)) as producer:
+    async with Producer(bootstrap, producer_settings(**settings), connection()) as producer:
         clock = producer.cluster.clock
         started_s = clock.monotonic_s()
         with progress("bytes") as display:
@@ -310,19 +311,19 @@ async def _consumer(bootstrap: str, wanted: Wanted) -> "Consumer":
     from chordmq.client.membership import GroupSettings
 
     if wanted.group is None:
-        return Consumer(bootstrap)
+        return Consumer(bootstrap, connection=connection())
     if wanted.partitions:
         raise ValueError("a group decides about partitions; leave --partition or --group away")
     if wanted.start.startswith("-") or wanted.start.isdigit():
         raise ValueError(
             "a group starts where it stopped; --from can be earliest, latest or a time"
         )
-    plain = Consumer(bootstrap)
+    plain = Consumer(bootstrap, connection=connection())
     (start,) = (await read_starts(wanted.start, plain.cluster, [("", 0)])).values()
     group = GroupSettings(
         group=wanted.group, session_timeout_ms=10_000, rebalance_timeout_ms=30_000
     )
-    return Consumer(bootstrap, ConsumerSettings(group=group, start=start))
+    return Consumer(bootstrap, ConsumerSettings(group=group, start=start), connection())
 
 
 async def _begin(consumer: "Consumer", wanted: Wanted) -> None:

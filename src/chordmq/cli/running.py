@@ -16,6 +16,8 @@ T = TypeVar("T")
 ADVICE = {
     "CannotConnect": "Is a node running there? Start one with `chordmq up`, "
     "or name another with --bootstrap.",
+    "ConnectionLost": "A broker does so when it wants a login (--user) or TLS (--tls-ca).",
+    "SASL_AUTHENTICATION_FAILED": "Check --user, --password and --mechanism.",
     "UNKNOWN_TOPIC_OR_PARTITION": "`chordmq topics list` shows what there is.",
     "TOPIC_ALREADY_EXISTS": "Delete it first, or add --if-not-exists.",
     "GROUP_ID_NOT_FOUND": "`chordmq groups list` shows what there is.",
@@ -41,7 +43,8 @@ def run(work: Coroutine[Any, Any, T], *, as_json: bool = False) -> T:
         facts = {"name": error.name, "code": error.code}
         fail(advised(str(error), error.name), EXIT_REFUSED, as_json=as_json, **facts)
     except ClientError as error:
-        fail(str(error), EXIT_REFUSED, as_json=as_json, name=type(error).__name__)
+        name = type(error).__name__
+        fail(advised(str(error), name), EXIT_REFUSED, as_json=as_json, name=name)
     except ValueError as error:
         fail(str(error), EXIT_USAGE, as_json=as_json, name="USAGE")
     except KeyboardInterrupt:

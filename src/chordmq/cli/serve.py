@@ -15,6 +15,8 @@ import typer
 from chordmq.cli.options import DEFAULT_BOOTSTRAP
 
 if TYPE_CHECKING:
+    import asyncio
+
     from chordmq.config import Config
     from chordmq.node import Node
 
@@ -120,7 +122,8 @@ async def until_stopped(config: "Config", started: Callable[["Node"], None]) -> 
     from chordmq.clock import SystemClock
     from chordmq.node import running
 
-    stopped = asyncio.Event()
+    stopped, changed = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
 
     def stop() -> None:
         if stopped.is_set():
@@ -128,10 +131,22 @@ async def until_stopped(config: "Config", started: Callable[["Node"], None]) -> 
         stopped.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
+        loop.add_signal_handler(number, stop)
     async with running(config, SystemClock()) as node:
+        loop.add_signal_handler(signal.SIGHUP, changed.set)
         started(node)
-        await stopped.wait()
+        async with asyncio.TaskGroup() as tasks:
+            reloading = tasks.create_task(reload_when(changed, node))
+            await stopped.wait()
+            reloading.cancel()
+
+
+async def reload_when(changed: "asyncio.Event", node: "Node") -> None:
+    """Have the node read its certificates again on each signal."""
+    while True:
+        await changed.wait()
+        changed.clear()
+        await node.reload()
 
 
 def allow_many_files() -> None:

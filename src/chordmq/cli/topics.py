@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chordmq.cli.completion import topic_names
+from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, Settings, address, pairs
 from chordmq.cli.output import EXIT_USAGE, fail, say, show_facts, show_json, show_table
 from chordmq.cli.running import run
@@ -63,7 +64,7 @@ def list_topics(
 async def _list(bootstrap: str, internal: bool) -> list[dict[str, Any]]:
     from chordmq.client.admin import Admin
 
-    async with Admin(bootstrap) as admin:
+    async with Admin(bootstrap, connection()) as admin:
         topics = [info for info in await admin.topics() if internal or not info.internal]
         ends = await admin.ends(
             (info.name, part.index) for info in topics for part in info.partitions
@@ -123,7 +124,7 @@ def _cell(value: object) -> object:
 async def _describe(bootstrap: str, names: list[str]) -> list[dict[str, Any]]:
     from chordmq.client.admin import Admin
 
-    async with Admin(bootstrap) as admin:
+    async with Admin(bootstrap, connection()) as admin:
         return [await _describe_one(admin, await admin.topic(name)) for name in names]
 
 
@@ -187,7 +188,7 @@ def create(
         from chordmq.client.errors import BrokerRefused
 
         done = []
-        async with Admin(address(bootstrap)) as admin:
+        async with Admin(address(bootstrap), connection()) as admin:
             for name in names:
                 try:
                     await admin.create_topic(name, partitions, replicas, chosen)
@@ -235,7 +236,7 @@ def alter(
     async def work() -> dict[str, Any]:
         from chordmq.client.admin import Admin
 
-        async with Admin(address(bootstrap)) as admin:
+        async with Admin(address(bootstrap), connection()) as admin:
             if changes or resets:
                 await admin.alter_settings(name, changes, resets or [])
             if partitions is not None:
@@ -269,7 +270,7 @@ def delete(
     async def work() -> None:
         from chordmq.client.admin import Admin
 
-        async with Admin(address(bootstrap)) as admin:
+        async with Admin(address(bootstrap), connection()) as admin:
             for name in names:
                 await admin.delete_topic(name)
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import ssl
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from chordmq.client.codes import Code
@@ -17,9 +18,12 @@ from chordmq.client.errors import (
     RequestTimedOut,
     check,
 )
+from chordmq.client.security import Security, log_in
 from chordmq.codecs.kafka.decoder import skip_tags
 from chordmq.codecs.kafka.header import API_VERSIONS, is_flexible, request_head
 from chordmq.codecs.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from chordmq.codecs.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
+from chordmq.codecs.kafka.messages.sasl_handshake import SaslHandshakeRequest
 from chordmq.codecs.kafka.schema import decode, encode
 from chordmq.errors import DecodeError
 from chordmq.version import VERSION
@@ -39,6 +43,8 @@ SPOKEN = {
     13: range(3, 6),
     20: range(6, 7),
 }
+
+LOGIN = frozenset({SaslHandshakeRequest.api_key, SaslAuthenticateRequest.api_key})
 
 _SIZE = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">h")
@@ -73,6 +79,7 @@ class ConnectionSettings:
     client_id: str = "chordmq"
     connect_timeout_s: float = 10.0
     request_timeout_s: float = 30.0
+    security: Security = field(default_factory=Security)
 
 
 @dataclass(slots=True)
@@ -97,6 +104,10 @@ class Connection(asyncio.Protocol):
         self._number = 0
         self._versions: dict[int, range] = {}
         self._failure: ClientError | None = None
+        self._held: list[bytes] | None = None
+        """Requests kept back while the client logs in again; None when it does not."""
+        self._renewal: asyncio.TimerHandle | None = None
+        self._renewing: asyncio.Task[None] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -178,6 +189,29 @@ class Connection(asyncio.Protocol):
             row.api_key: range(row.min_version, row.max_version + 1) for row in answer.api_keys
         }
 
+    async def log_in(self) -> None:
+        """Prove who we are, if there is something to prove; do so again before it runs out."""
+        if not self._settings.security.sasl:
+            return
+        renewal_s = await log_in(self, self._settings.security)
+        if renewal_s is not None and self.is_open:
+            self._renewal = self._loop.call_later(renewal_s, self._renew)
+
+    def _renew(self) -> None:
+        self._renewing = self._loop.create_task(self._log_in_again())
+
+    async def _log_in_again(self) -> None:
+        """Log in while other requests wait: between its steps a broker answers nothing else."""
+        self._held = []
+        try:
+            await self.log_in()
+        except ClientError as error:
+            self.close(error)
+        finally:
+            held, self._held = self._held, None
+            if held and self.is_open and self._transport is not None:
+                self._transport.writelines(held)
+
     def _ask_versions(self, version: int) -> asyncio.Future[ApiVersionsResponse]:
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=VERSION
@@ -216,8 +250,15 @@ class Connection(asyncio.Protocol):
         self._number = (self._number + 1) & 0x7FFFFFFF
         head = request_head(request.api_key, version, self._number, self._settings.client_id)
         body = encode(request, version)
-        self._transport.writelines((_SIZE.pack(len(head) + len(body)), head, body))
+        self._put((_SIZE.pack(len(head) + len(body)), head, body), request.api_key)
         return self._number
+
+    def _put(self, buffers: Sequence[bytes | bytearray], api_key: int) -> None:
+        assert self._transport is not None
+        if self._held is None or api_key in LOGIN:
+            self._transport.writelines(buffers)
+        else:
+            self._held += map(bytes, buffers)
 
     def _receive(self, frame: bytes) -> None:
         (number,) = _SIZE.unpack_from(frame)
@@ -244,6 +285,8 @@ class Connection(asyncio.Protocol):
         if self._failure is not None:
             return
         self._failure = reason
+        if self._renewal is not None:
+            self._renewal.cancel()
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
             one.timer.cancel()
@@ -259,18 +302,26 @@ def _refuse(future: asyncio.Future[Any], reason: ClientError) -> None:
 
 def _reason(error: OSError) -> str:
     """Return the system's words; event loops put their own in their place."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {(error.reason or 'unknown').lower().replace('_', ' ')}"
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno).lower()
     return (error.strerror or str(error)).lower()
 
 
 async def connect(address: Address, settings: ConnectionSettings) -> Connection:
-    """Open a connection and agree on versions, or raise CannotConnect."""
+    """Open a connection, agree on versions and log in, or raise CannotConnect."""
     loop = asyncio.get_running_loop()
+    try:
+        context = settings.security.context()
+    except OSError as error:
+        raise CannotConnect(f"the files for TLS cannot be used: {_reason(error)}") from error
     try:
         async with asyncio.timeout(settings.connect_timeout_s):
             _, connection = await loop.create_connection(
-                lambda: Connection(address, settings), address.host, address.port
+                lambda: Connection(address, settings), address.host, address.port, ssl=context
             )
     except TimeoutError as error:
         raise CannotConnect(
@@ -280,6 +331,7 @@ async def connect(address: Address, settings: ConnectionSettings) -> Connection:
         raise CannotConnect(f"cannot connect to {address}: {_reason(error)}") from error
     try:
         await connection.negotiate()
+        await connection.log_in()
     except (ConnectionLost, RequestTimedOut, ProtocolMismatch) as error:
         connection.close()
         raise CannotConnect(

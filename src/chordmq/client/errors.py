@@ -5,6 +5,7 @@ ClientError
  +-- ConnectionLost      the connection broke while an answer was awaited: the outcome is unknown
  +-- RequestTimedOut     no answer in time: the outcome is unknown
  +-- ProtocolMismatch    the peer does not speak a version, or a protocol, that we do
+ +-- ServerNotProved     the broker asks for a password that it does not know itself
  +-- DeliveryTimedOut    a record could not be delivered in its time
  +-- Closed              the producer or consumer was closed already
  +-- BrokerRefused       the broker answered with an error code
@@ -39,6 +40,10 @@ class RequestTimedOut(ClientError):
 
 class ProtocolMismatch(ClientError):
     """The peer speaks no version of a request that we do, or another protocol altogether."""
+
+
+class ServerNotProved(ClientError):
+    """The broker did not prove who it is in a login where it should."""
 
 
 class DeliveryTimedOut(ClientError):

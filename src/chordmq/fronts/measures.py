@@ -25,6 +25,10 @@ def listener_measures(listeners: Sequence[Listener]) -> Iterator[Metric]:
         "counter", rows(lambda listener: listener.refused),
     )  # fmt: skip
     yield Metric(
+        "chordmq_tls_handshakes_failed", "TLS connections that came to nothing.", "counter",
+        rows(lambda listener: listener.handshakes_failed),
+    )  # fmt: skip
+    yield Metric(
         "chordmq_connection_memory_bytes",
         "Memory held by half-received requests and unsent answers.", "gauge",
         rows(lambda listener: listener.memory.used),

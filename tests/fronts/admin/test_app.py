@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from chordmq import logs
-from chordmq.fronts.admin.app import BODY_SIZE_MAX, Admin, application
+from chordmq.fronts.admin.app import Admin, application
+from chordmq.fronts.admin.bodies import BODY_SIZE_MAX
 from chordmq.metrics import Metrics, counter
 
 

@@ -1,23 +1,33 @@
 """The HTTP interface: is the node alive and ready, what does it measure, how much does it log."""
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from chordmq import logs
-from chordmq.errors import ChordMQError, InvalidRequest
+from chordmq import errors, logs
+from chordmq.errors import ChordMQError
+from chordmq.fronts.admin import users
+from chordmq.fronts.admin.bodies import read_object
+from chordmq.fronts.admin.login import Door, Login, check_super
 from chordmq.metrics import CONTENT_TYPE, Metrics
 
-BODY_SIZE_MAX = 64 * 1024
+STATUSES: dict[type[ChordMQError], HTTPStatus] = {
+    errors.AuthenticationFailed: HTTPStatus.UNAUTHORIZED,
+    errors.ClusterAccessDenied: HTTPStatus.FORBIDDEN,
+    errors.UnknownUser: HTTPStatus.NOT_FOUND,
+    errors.UnknownToken: HTTPStatus.NOT_FOUND,
+    errors.UserExists: HTTPStatus.CONFLICT,
+}
+"""What a refusal is in HTTP; those not here are bad requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +39,7 @@ class Admin:
     """Returns the reasons why the node does not serve clients; none when it does."""
     info: Callable[[], Mapping[str, Any]]
     """Returns what the node says about itself."""
+    door: Door = field(default_factory=Door)
 
 
 class AdminApp:
@@ -63,6 +74,8 @@ class AdminApp:
     async def log_levels(self, request: Request) -> Response:
         """Show the log levels, or change some: `{"chordmq.fronts": "debug", "asyncio": null}`."""
         if request.method == "PUT":
+            if request.state.authenticator is not None:
+                check_super(request)
             wanted = await read_object(request)
             for module, level in wanted.items():
                 logs.check_level(module, level)
@@ -81,7 +94,9 @@ def application(admin: Admin) -> Starlette:
             Route("/metrics", app.metrics),
             Route("/v1/info", app.info),
             Route("/v1/log-levels", app.log_levels, methods=["GET", "PUT"]),
+            *users.ROUTES,
         ],
+        middleware=[Middleware(Login, door=admin.door)],
         exception_handlers={
             ChordMQError: refuse,
             HTTPException: refuse_by_status,
@@ -90,25 +105,11 @@ def application(admin: Admin) -> Starlette:
     )
 
 
-async def read_object(request: Request) -> dict[str, Any]:
-    """Return the JSON object in the body of a request."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_SIZE_MAX:
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"over {BODY_SIZE_MAX} bytes")
-    try:
-        value = json.loads(body)
-    except ValueError as error:
-        raise InvalidRequest(f"the body is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise InvalidRequest("the body is not a JSON object")
-    return value
-
-
 def refuse(_request: Request, error: Exception) -> Response:
     """Answer a request that the node refuses."""
-    return complaint(HTTPStatus.BAD_REQUEST, type(error).__name__, str(error))
+    assert isinstance(error, ChordMQError)
+    status = STATUSES.get(type(error), HTTPStatus.BAD_REQUEST)
+    return complaint(status, type(error).__name__, str(error))
 
 
 def refuse_by_status(_request: Request, error: Exception) -> Response:

@@ -59,6 +59,8 @@ class HttpConnection(H11Protocol):
         self._address = peer[0] if peer else ""
         self._is_admitted = self._listener.admit(self, self._address)
         if self._is_admitted:
+            # What is in this state is in that of every request of the connection.
+            self.app_state["certified"] = self._listener.principal(transport)
             super().connection_made(cast(asyncio.Transport, transport))
         else:
             cast(asyncio.Transport, transport).abort()

@@ -1,0 +1,69 @@
+"""Calls a node over HTTP, as the user whom the command line names."""
+
+import base64
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.request
+from typing import Annotated, Any
+
+import typer
+
+from chordmq.cli.identity import security
+from chordmq.cli.output import EXIT_CANNOT_CONNECT, EXIT_REFUSED, fail
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+TIMEOUT_S = 30.0
+
+Url = Annotated[
+    str,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        envvar="CHORDMQ_URL",
+        show_envvar=False,
+        help="HTTP address of the node. Or set CHORDMQ_URL.",
+    ),
+]
+Body = dict[str, Any]
+
+
+def call(url: str, method: str, path: str, body: Body | None = None, **output: bool) -> Body:
+    """Return the node's answer, or end the command with its reason."""
+    who = security()
+    request = urllib.request.Request(  # noqa: S310 (the user names the address)
+        url.rstrip("/") + path,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    if who.user:
+        pair = base64.b64encode(f"{who.user}:{who.password}".encode()).decode()
+        request.add_header("Authorization", f"Basic {pair}")
+    elif who.token:
+        request.add_header("Authorization", f"Bearer {who.token}")
+    try:
+        with urllib.request.urlopen(  # noqa: S310
+            request, timeout=TIMEOUT_S, context=who.context()
+        ) as answer:
+            text = answer.read()
+    except urllib.error.HTTPError as error:
+        fail(_reason(error), EXIT_REFUSED, **output)
+    except (OSError, http.client.HTTPException) as error:
+        fail(f"cannot reach {url}: {_fault(error)}", EXIT_CANNOT_CONNECT, **output)
+    return dict(json.loads(text)) if text else {}
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read())["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{error.code} {error.reason}"
+
+
+def _fault(error: Exception) -> str:
+    cause = getattr(error, "reason", error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {cause.verify_message}"
+    return str(cause)

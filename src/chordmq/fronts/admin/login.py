@@ -1,0 +1,102 @@
+"""Lets nobody past who has not proved who they are: HTTP Basic, bearer tokens, certificates."""
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from chordmq.broker.auth import Authenticator
+from chordmq.broker.principal import ANONYMOUS, Principal
+from chordmq.errors import AuthenticationFailed, ClusterAccessDenied
+
+PUBLIC = frozenset({"/healthz", "/ready"})
+"""What machines ask that only want to know whether the node is there."""
+CHALLENGE = {"WWW-Authenticate": 'Basic realm="chordmq", charset="UTF-8", Bearer'}
+BASIC, BEARER = "basic", "bearer"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Who checks credentials; until the node is ready nobody does, and nobody is let in."""
+
+    is_closed: bool = False
+    """Whether everybody has to log in."""
+    authenticator: Callable[[], Authenticator | None] = lambda: None
+
+
+class Login:
+    """Puts the principal into the state of each request, or answers 401."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self._app = app
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on."""
+        if scope["type"] != "http" or scope["path"] in PUBLIC:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            request.state.principal = await self._principal(request)
+        except AuthenticationFailed as error:
+            facts = {"error": "AuthenticationFailed", "message": str(error)}
+            refusal = JSONResponse(facts, HTTPStatus.UNAUTHORIZED, CHALLENGE)
+            await refusal(scope, receive, send)
+            return
+        request.state.authenticator = self._door.authenticator()
+        await self._app(scope, receive, send)
+
+    async def _principal(self, request: Request) -> Principal:
+        authenticator = self._door.authenticator()
+        if authenticator is None:
+            if self._door.is_closed:
+                raise AuthenticationFailed("the node is starting and knows nobody yet")
+            return ANONYMOUS
+        scheme, _, value = request.headers.get("authorization", "").partition(" ")
+        address = request.client.host if request.client else ""
+        if scheme.lower() == BASIC:
+            name, password = _name_and_password(value)
+            login = await authenticator.check_password(name, password, address, "HTTP-BASIC")
+            return login.principal
+        if scheme.lower() == BEARER:
+            login = await authenticator.check_token(value.strip(), address, "HTTP-BEARER")
+            return login.principal
+        certified = getattr(request.state, "certified", ANONYMOUS)
+        if certified is ANONYMOUS and authenticator.is_required:
+            raise AuthenticationFailed("log in with a password, a token or a certificate")
+        return certified
+
+
+def authenticator_of(request: Request) -> Authenticator:
+    """Return who checks credentials, or say that the node is not that far yet."""
+    found: Authenticator | None = request.state.authenticator
+    if found is None:
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the node is starting")
+    return found
+
+
+def check_super(request: Request, *, or_name: str | None = None) -> None:
+    """Raise ClusterAccessDenied unless an administrator, or the user itself, asks."""
+    principal: Principal = request.state.principal
+    if principal is not ANONYMOUS and principal.name == or_name:
+        return
+    if not authenticator_of(request).is_super(principal):
+        raise ClusterAccessDenied("only administrators may do this")
+
+
+def _name_and_password(value: str) -> tuple[str, str]:
+    try:
+        text = base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        text = ""
+    name, colon, password = text.partition(":")
+    if not colon:
+        raise AuthenticationFailed("the Authorization header cannot be read")
+    return name, password
