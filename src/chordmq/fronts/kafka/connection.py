@@ -5,18 +5,21 @@ import struct
 from collections import deque
 from collections.abc import Coroutine
 from functools import partial
+from itertools import takewhile
 from typing import cast
 
 import structlog
 
 from chordmq.broker.principal import ANONYMOUS
 from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
+from chordmq.codecs.kafka.throttle import stamp
 from chordmq.errors import ChordMQError, DecodeError
 from chordmq.fronts.frames import FrameReader
 from chordmq.fronts.kafka.call import Call, Client, KafkaFront, Usage
 from chordmq.fronts.kafka.dispatch import APIS, Api, Buffers, answer, refuse_version
 from chordmq.fronts.kafka.sasl import authenticate
 from chordmq.fronts.kafka.sasl_session import SASL_AUTHENTICATE, SaslSession, State
+from chordmq.fronts.kafka.throttle import Throttle
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +60,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._work_under_way: set[asyncio.Future[Buffers | None]] = set()
         self._transport: asyncio.Transport
         self._client = Client(host="")
+        self._throttle = Throttle(
+            front.broker.permissions.quotas, self._client, front.listener.clock
+        )
+        self._mute: asyncio.TimerHandle | None = None
         self._held = 0
         self._is_blocked = False
         self._is_full = False
@@ -117,6 +124,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop what is left of the client's work."""
         self._is_closed = True
+        self._unmute()
         for work in list(self._work_under_way):
             work.cancel()
         if self._client.fetch_session is not None:
@@ -144,6 +152,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Finish the requests that have arrived, take no more, then close."""
         self._is_draining = True
         self._read(False)
+        self._unmute()
         self._close_if_drained()
 
     def close(self, reason: str) -> None:
@@ -166,6 +175,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if authenticator is None:
             return
         self._client.principal = self._listener.principal(self._transport)
+        if self._client.principal is not ANONYMOUS:
+            authenticator.succeeded("TLS", self._client.principal.name, self._client.host)
         is_open = self._client.principal is not ANONYMOUS or not authenticator.is_required
         if authenticator.is_on:
             self._client.sasl = SaslSession(is_open=is_open)
@@ -187,7 +198,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _work(self) -> None:
         """Begin as many requests as may be begun, and send what is ready."""
-        while self._frames and not (self._is_blocked or self._is_full or self._is_closed):
+        while self._frames and not (
+            self._is_blocked or self._is_full or self._is_closed or self._mute
+        ):
             self._begin(self._frames.popleft())
         self._send()
         if self._is_draining:
@@ -216,7 +229,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if header is not None and header.api_key in APIS:
             usage = self._usage(header.api_key)
             usage.requests += 1
-            usage.busy_s += clock.monotonic_s() - started
+            worked_s = clock.monotonic_s() - started
+            usage.busy_s += worked_s
+            if self._throttle.is_on:
+                self._throttle.began(header, len(frame), worked_s)
 
     def _dispatch(self, header: RequestHeader, frame: memoryview) -> None:
         api = APIS.get(header.api_key)
@@ -289,6 +305,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Send the answers that are ready, up to the first that is not."""
         out: Buffers = []
         answers = self._answers
+        if self._throttle.is_on:
+            self._charge()
         while answers and answers[0].is_ready:
             place = answers.popleft()
             if place.buffers is not None:
@@ -301,6 +319,29 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if out and not self._is_closed:
             self._transport.writelines(out)
         self._read(not self._frames)
+
+    def _charge(self) -> None:
+        """Count what is asked and answered; above a quota, tell the client to wait and make it."""
+        ready = list(takewhile(lambda place: place.is_ready and place.buffers, self._answers))
+        for place in ready:
+            self._throttle.answered(place.header, sum(map(len, place.buffers or ())))
+        wait_s = self._throttle.wait_s()
+        if wait_s <= 0 or self._is_draining or self._is_closed:
+            return
+        for place in ready:
+            if place.header is not BARE:
+                header = place.header
+                stamp(place.buffers or (), header.api_key, header.api_version, round(wait_s * 1000))
+        if self._mute is not None:
+            self._mute.cancel()
+        self._mute = asyncio.get_running_loop().call_later(wait_s, self._unmute)
+
+    def _unmute(self) -> None:
+        """Go on with a client that has waited long enough."""
+        if self._mute is not None:
+            self._mute.cancel()
+            self._mute = None
+            self._work()
 
     def _fail(self, header: RequestHeader | None, reason: str) -> None:
         if header is not None and header.api_key in APIS:
@@ -324,8 +365,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self.close("the node is shutting down")
 
     def _read(self, wanted: bool) -> None:
-        """Pause or resume reading; a draining connection stays paused."""
-        wanted = wanted and not self._is_draining
+        """Pause or resume reading; a draining or throttled connection stays paused."""
+        wanted = wanted and not (self._is_draining or self._mute)
         if wanted != self._is_reading and not self._is_closed:
             self._is_reading = wanted
             if wanted:
