@@ -33,6 +33,7 @@ class Source(Enum):
     """Where the value in force comes from; the first that has one wins."""
 
     TOPIC = auto()
+    GROUP = auto()
     NODE_DYNAMIC = auto()
     """Set on the running node by an administrator."""
     NODE = auto()

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Self
 
+from chordmq.broker.group_defaults import GroupDefaults
 from chordmq.broker.setting import (
-    INT_MAX,
     LONG_MAX,
     Candidate,
     Kind,
@@ -318,7 +318,7 @@ class TopicSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
+class BrokerSettings(GroupDefaults):
     """How one node behaves; `topic` and `dynamic` give the defaults of its topics."""
 
     node_id: int = declare(
@@ -376,25 +376,6 @@ class BrokerSettings:
     producer_id_expiration_ms: int = declare(
         Kind.INT, _DAY_MS, "Time after which an idle producer's sequence is forgotten.", low=1
     )
-    offset_metadata_max_bytes: int = declare(
-        Kind.INT, 4096, "Longest text stored with a committed offset.", low=0
-    )
-    offsets_topic_num_partitions: int = declare(
-        Kind.INT, 16, "Partitions of the topic that holds committed offsets.", low=1
-    )
-    offsets_retention_minutes: int = declare(
-        Kind.INT, 10_080, "Time for which an empty group's offsets are kept.", low=1
-    )
-    group_min_session_timeout_ms: int = declare(
-        Kind.INT, 6_000, "Shortest session time-out a group member may ask for.", low=0
-    )
-    group_max_session_timeout_ms: int = declare(
-        Kind.INT, 1_800_000, "Longest session time-out a group member may ask for.", low=0
-    )
-    group_initial_rebalance_delay_ms: int = declare(
-        Kind.INT, 100, "Time a new group waits for more members before it begins.", low=0
-    )
-    group_max_size: int = declare(Kind.INT, INT_MAX, "Most members of one group.", low=1)
 
     topic: TopicSettings = TopicSettings()
     """Defaults of the topics as the node's configuration gives them."""
