@@ -42,7 +42,7 @@ def reader(bootstrap: str, group: str, isolation: str = "read_committed") -> Con
 
 def read(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[bytes | None]:
     """Return what librdkafka reads of partition 0 up to its end."""
-    values = []
+    values: list[bytes | None] = []
     with closing(reader(bootstrap, topic, isolation)) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         while True:
