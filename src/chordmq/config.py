@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from chordmq.broker.auditor import AuditSettings
 from chordmq.broker.auth_settings import AuthSettings
 from chordmq.broker.permissions import AclSettings
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
@@ -63,6 +64,7 @@ class Config:
         default_factory=lambda: ListenerSettings(port=8080, connections_max=1_000)
     )
     auth: AuthSettings = field(default_factory=AuthSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
     acl: AclSettings = field(default_factory=AclSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     logs: LogsSettings = field(default_factory=LogsSettings)
@@ -173,6 +175,7 @@ def known() -> list[str]:
     names += (f"http.{name}" for name in HTTP_SETTINGS)
     names += (f"http.tls.{name}" for name in _plain(TlsSettings))
     names += (f"auth.{name}" for name in _named(AuthSettings))
+    names += (f"audit.{name}" for name in _plain(AuditSettings))
     names += (f"acl.{name}" for name in _plain(AclSettings))
     names += (f"logs.{name}" for name in _plain(LogsSettings))
     names += (f"broker.{name}" for name in (*broker_settings(), *topic_names()))
@@ -199,6 +202,7 @@ def build(texts: Texts) -> Config:
         kafka=_changed(defaults.kafka, "kafka.", texts),
         http=_changed(defaults.http, "http.", texts),
         auth=_changed(defaults.auth, "auth.", texts),
+        audit=_changed(defaults.audit, "audit.", texts),
         acl=_changed(defaults.acl, "acl.", texts),
         broker=BrokerSettings.from_texts(_below("broker.", texts)),
         logs=logs,
@@ -206,6 +210,7 @@ def build(texts: Texts) -> Config:
     config.kafka.tls.check("kafka.tls")
     config.http.tls.check("http.tls")
     config.auth.check()
+    config.audit.check()
     return config
 
 

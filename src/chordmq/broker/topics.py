@@ -39,7 +39,13 @@ PARTITIONS_PER_TOPIC_MAX = 10_000
 PARTITIONS_OPENED_AT_ONCE = 4
 USE_DEFAULT = -1
 INTERNAL_TOPICS = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+    {
+        "__audit",
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__cluster_metadata",
+    }
 )
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")

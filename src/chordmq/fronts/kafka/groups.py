@@ -72,7 +72,9 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
     no_protocol = None if call.version >= JOIN_MAY_NAME_NO_PROTOCOL else ""
     try:
         call.check(Operation.READ, Kind.GROUP, request.group_id)
-        return _joined(await call.broker.groups.join(request.group_id, join))
+        joined = await call.broker.groups.join(request.group_id, join)
+        call.audit("subscribe", f"group {request.group_id}")
+        return _joined(joined)
     except MemberIdRequired as error:
         member_id = error.member_id
         code = code_of(error)
@@ -247,6 +249,7 @@ async def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroup
         try:
             call.check(Operation.DELETE, Kind.GROUP, group_id)
             await call.broker.groups.delete(group_id)
+            call.audit("group.delete", group_id)
         except ChordMQError as error:
             row.error_code = code_of(error)
         rows.append(row)

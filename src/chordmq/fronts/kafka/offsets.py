@@ -233,6 +233,7 @@ async def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDelet
         )
     except ChordMQError as error:
         return OffsetDeleteResponse(error_code=code_of(error))
+    call.audit("offsets.delete", f"group {request.group_id}")
     for (_, row), result in zip(known, results, strict=True):
         row.error_code = 0 if result is None else code_of(result)
     return OffsetDeleteResponse(topics=topics)

@@ -109,6 +109,8 @@ def _append(
         _check_enlisted(call, request.transactional_id, partition, row.records)
         appended = partition.append(row.records, is_enlisted=True)
     answer.base_offset = appended.base_offset
+    if call.broker.audit.sample and call.broker.audit.is_sampled():
+        call.audit("publish", f"{partition.topic}-{partition.index} offset {appended.base_offset}")
     answer.append_time_ms = appended.append_time_ms
     answer.start_offset = appended.start_offset
     return partition.committed(appended.next_offset) if request.acks == ACKS_ALL else None

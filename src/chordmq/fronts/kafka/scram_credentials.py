@@ -102,7 +102,12 @@ async def _altered(
 ) -> AlterUserScramCredentialsResult:
     try:
         users = _administered(call, Operation.ALTER)
-        await users.set_credentials(name, _changes(users, request, name))
+        changes = _changes(users, request, name)
+        await users.set_credentials(name, changes)
+        for mechanism, credential in changes.items():
+            call.audit(
+                "user.credential", f"{name} {mechanism} {'set' if credential else 'removed'}"
+            )
     except ChordMQError as error:
         return AlterUserScramCredentialsResult(
             user=name, error_code=code_of(error), error_message=reason_of(error)
