@@ -293,5 +293,21 @@ class CannotStart(Exception):
     """The node cannot start; the message says what is in the way and what to change."""
 
 
+class FencedMemberEpoch(ChordMQError):
+    """The member speaks of an epoch that is not its own; it must join again."""
+
+
+class ShareSessionNotFound(ChordMQError):
+    """The share consumer has no session on this node; it must begin one."""
+
+
+class InvalidShareSessionEpoch(ChordMQError):
+    """The share consumer's session has seen more or fewer requests than it says."""
+
+
+class ShareSessionLimitReached(ChordMQError):
+    """The node has as many share sessions as it allows."""
+
+
 class InvalidRecordState(ChordMQError):
     """A consumer settles records that it does not hold."""

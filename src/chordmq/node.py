@@ -135,6 +135,7 @@ class Node:
             Users(self.broker.database, self.clock),
             self.clock,
             knows_certificates=knows_certificates(self.config),
+        await self.broker.cursors.loaded.wait()
         )
         stack.callback(authenticator.close)
         self.metrics.add(lambda: login_measures(authenticator))

@@ -132,6 +132,10 @@ class GroupCoordinator:
         self._check_loaded()
         return iter(list(self._groups.values()))
 
+    def has(self, group_id: str) -> bool:
+        """Return whether a group has this id."""
+        return group_id in self._groups
+
     def find(self, group_id: str) -> Group:
         """Return the group, or raise GroupNotFound."""
         self._check_loaded()

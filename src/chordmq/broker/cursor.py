@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from chordmq.broker.cursor_records import CursorKey, CursorRecord, CursorSnapshot
 from chordmq.broker.partition import Partition, Reader
@@ -60,6 +60,14 @@ class Delivery:
                     part = next(taken, None)
                 if part is not None and part.first <= record.offset:
                     yield record, part.deliveries
+
+
+class Answer(NamedTuple):
+    """What a consumer says of some of its records: one outcome for all, or one for each."""
+
+    first: int
+    last: int
+    outcomes: Sequence[Outcome]
 
 
 @dataclass(slots=True)
@@ -237,9 +245,20 @@ class Cursor:
         One outcome counts for all offsets, else each has its own. Raises InvalidRecordState,
         and changes nothing, if the consumer does not hold them all.
         """
+        return self.settle_all(holder, [Answer(first, last, outcomes)])
+
+    def settle_all(self, holder: str, answers: Sequence[Answer]) -> asyncio.Future[None]:
+        """Take several answers about offsets that do not overlap, all or none."""
         self._check_open()
-        self.machine.renew(holder, self._keeper.now_ms(), first, last, outcomes)
-        return self._keep(self.machine.settle(holder, first, last, outcomes))
+        for answer in answers:
+            self.machine.check_held(holder, *answer)
+        settlement = Settlement()
+        for answer in answers:
+            self.machine.renew(holder, self._keeper.now_ms(), *answer)
+            decided = self.machine.settle(holder, *answer)
+            settlement.changes += decided.changes
+            settlement.dead += decided.dead
+        return self._keep(settlement)
 
     def expire(self) -> None:
         """Take records from consumers that were too slow."""

@@ -194,7 +194,7 @@ class SharedCursor:
 
     def settle(self, holder: str, first: int, last: int, outcomes: Sequence[Outcome]) -> Settlement:
         """Decide what a consumer's answer means: one outcome for all offsets, or one for each."""
-        self._check_held(holder, first, last, outcomes)
+        self.check_held(holder, first, last, outcomes)
         settlement = Settlement()
         for run_first, run_last, outcome in _runs(first, last, outcomes):
             if outcome is not Outcome.RENEW:
@@ -202,11 +202,20 @@ class SharedCursor:
                     self._decide(settlement, span, outcome)
         return settlement
 
+    def check_held(self, holder: str, first: int, last: int, outcomes: Sequence[Outcome]) -> None:
+        """Raise InvalidRecordState unless a consumer may settle all these offsets."""
+        if len(outcomes) not in (1, last - first + 1) or first > last:
+            raise InvalidRecordState(f"{len(outcomes)} outcomes for offsets {first} to {last}")
+        if not self.start <= first <= last < self.end or not all(
+            span.is_open and span.holder == holder for span in self._between(first, last)
+        ):
+            raise InvalidRecordState(f"offsets {first} to {last} are not held by {holder}")
+
     def renew(
         self, holder: str, now_ms: int, first: int, last: int, outcomes: Sequence[Outcome]
     ) -> None:
         """Give a consumer more time for the records it asks it for; nothing is stored."""
-        self._check_held(holder, first, last, outcomes)
+        self.check_held(holder, first, last, outcomes)
         for run_first, run_last, outcome in _runs(first, last, outcomes):
             if outcome is Outcome.RENEW:
                 for span in self._cut(run_first, run_last):
@@ -317,14 +326,6 @@ class SharedCursor:
     def done_after_start(self) -> int:
         """Return how many records are done though older ones are not."""
         return sum(s.last - s.first + 1 for s in self._spans if s.state is State.DONE)
-
-    def _check_held(self, holder: str, first: int, last: int, outcomes: Sequence[Outcome]) -> None:
-        if len(outcomes) not in (1, last - first + 1) or first > last:
-            raise InvalidRecordState(f"{len(outcomes)} outcomes for offsets {first} to {last}")
-        if not self.start <= first <= last < self.end or not all(
-            span.is_open and span.holder == holder for span in self._between(first, last)
-        ):
-            raise InvalidRecordState(f"offsets {first} to {last} are not held by {holder}")
 
     def _between(self, first: int, last: int) -> Iterator[Span]:
         """Yield the spans that have offsets in common with the range."""

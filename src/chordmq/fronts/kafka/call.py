@@ -11,6 +11,7 @@ from chordmq.fronts.kafka.sasl_session import SaslSession
 from chordmq.fronts.listener import Listener
 
 
+from chordmq.fronts.kafka.share_session import ShareSessions
 @dataclass(slots=True)
 class Usage:
     """How often an API was called, and how long the event loop worked on it."""
@@ -31,6 +32,7 @@ class KafkaFront:
     usage: dict[int, Usage] = field(default_factory=dict)
     bytes_in: int = 0
     bytes_out: int = 0
+    share_sessions: ShareSessions = field(default_factory=ShareSessions)
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from chordmq.codecs.kafka.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from chordmq.errors import ChordMQError, InvalidRequest, UnsupportedVersion
+from chordmq.errors import ChordMQError, InvalidRequest
 from chordmq.fronts.kafka.access import cluster_operations
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of, reason_of
@@ -102,7 +102,6 @@ def _check_coordinator(call: Call, key_type: int, key: str) -> None:
         call.check(Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, key)
     elif key_type == SHARE:
         call.check(Operation.CLUSTER_ACTION, Kind.CLUSTER)
-        raise UnsupportedVersion("This node does not support share groups yet.")
     else:
         raise InvalidRequest(f"There is no coordinator of type {key_type}.")
 

@@ -47,7 +47,13 @@ from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import CODES, code_of, reason_of
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-SOURCES = {Source.TOPIC: 1, Source.NODE_DYNAMIC: 2, Source.NODE: 4, Source.DEFAULT: 5}
+SOURCES = {
+    Source.TOPIC: 1,
+    Source.NODE_DYNAMIC: 2,
+    Source.NODE: 4,
+    Source.DEFAULT: 5,
+    Source.GROUP: 8,
+}
 DYNAMIC_DEFAULT_BROKER, DYNAMIC_BROKER_LOGGER = 3, 6
 KINDS = {
     Kind.BOOLEAN: 1,
@@ -156,12 +162,12 @@ def list_config_resources(
         return ListConfigResourcesResponse(error_code=code_of(error))
     if call.version == 0:
         return ListConfigResourcesResponse()
-    wanted = request.resource_types or [TOPIC, BROKER, BROKER_LOGGER]
+    wanted = request.resource_types or [TOPIC, BROKER, BROKER_LOGGER, GROUP]
     if not set(wanted) <= {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP}:
         return ListConfigResourcesResponse(error_code=CODES[UnsupportedVersion])
     node = str(call.broker.node_id)
     names = {TOPIC: [topic.name for topic in call.broker.topics]}
-    names |= {BROKER: [node], BROKER_LOGGER: [node]}
+    names |= {BROKER: [node], BROKER_LOGGER: [node], GROUP: call.broker.group_settings.groups()}
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)
@@ -335,6 +341,33 @@ def _row(shown: Shown, *, is_read_only: bool) -> DescribeConfigsResourceResult:
             DescribeConfigsSynonym(name=c.name, value=c.value, source=SOURCES[c.source])
             for c in shown.candidates
         ],
+def _describe_group(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+    _check_group(name)
+    return [_row(shown, is_read_only=False) for shown in call.broker.group_settings.shown(name)]
+
+
+async def _replace_group(call: Call, name: str, texts: dict[str, str], validate_only: bool) -> None:
+    _check_group(name)
+    await call.broker.group_settings.alter(name, lambda _: texts, validate_only=validate_only)
+
+
+async def _alter_group(
+    call: Call, name: str, changes: Sequence[Change], validate_only: bool
+) -> None:
+    _check_group(name)
+    settings = call.broker.group_settings
+    await settings.alter(
+        name,
+        lambda given: altered(given, changes, settings.shown(name)),
+        validate_only=validate_only,
+    )
+
+
+def _check_group(name: str) -> None:
+    if not name:
+        raise InvalidRequest("Group name must not be empty.")
+
+
         config_type=KINDS[shown.setting.kind],
         documentation=shown.setting.help,
     )
@@ -360,3 +393,4 @@ def _resource(kind: int) -> Resource:
     if kind not in RESOURCES:
         raise InvalidRequest(f"Resources of type {kind} have no settings here.")
     return RESOURCES[kind]
+    GROUP: Resource(_describe_group, _replace_group, _alter_group),

@@ -132,6 +132,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._frames.clear()
         self._answers.clear()
         self._listener.memory.give(self._held)
+        self._front.share_sessions.disconnected(self._client, self._front.broker.cursors)
         self._held = 0
         self._listener.memory.leave(self)
         self._listener.forget(self, self._client.host)

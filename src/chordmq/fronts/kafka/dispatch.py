@@ -32,6 +32,8 @@ from chordmq.fronts.kafka import (
     replicas,
     sasl,
     scram_credentials,
+    share_fetch,
+    share_groups,
     topics,
     transactions,
 )
@@ -43,7 +45,7 @@ Result = Buffers | Future[Buffers | None] | Coroutine[None, None, Buffers | None
 PRODUCE, FETCH = 0, 1
 JOIN_GROUP, SYNC_GROUP = 11, 14
 API_VERSIONS = 18
-FEATURES = {"transaction.version": 2}
+FEATURES = {"share.version": 1, "transaction.version": 2}
 """What the whole cluster does, at which level; clients choose their protocols by it."""
 
 
@@ -126,7 +128,7 @@ def _api(key: int, handle: Callable[..., Any]) -> Api:
         handle,
         request,
         is_pipelined=key == PRODUCE,
-        waits_for_others=key in (FETCH, JOIN_GROUP, SYNC_GROUP),
+        waits_for_others=key in (FETCH, JOIN_GROUP, SYNC_GROUP, SHARE_FETCH),
     )
 
 
@@ -181,4 +183,11 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
     74: configs.list_config_resources,
     75: metadata.describe_topic_partitions,
 }
+    76: share_groups.share_group_heartbeat,
+    77: share_groups.share_group_describe,
+    78: share_fetch.share_fetch,
+    79: share_fetch.share_acknowledge,
+    90: share_groups.describe_share_group_offsets,
+    91: share_groups.alter_share_group_offsets,
+    92: share_groups.delete_share_group_offsets,
 APIS: dict[int, Api] = {key: _api(key, handle) for key, handle in _HANDLERS.items()}

@@ -80,7 +80,11 @@ CODES: dict[type[ChordMQError], int] = {
     errors.UnknownTopicId: 100,
     errors.TransactionalIdNotFound: 105,
     errors.InvalidPattern: 128,
+    errors.FencedMemberEpoch: 110,
     errors.InvalidRecordState: 121,
+    errors.ShareSessionNotFound: 122,
+    errors.InvalidShareSessionEpoch: 123,
+    errors.ShareSessionLimitReached: 133,
     errors.ShuttingDown: 15,
 }
 

@@ -51,7 +51,7 @@ LEAVE_IN_BATCHES = 3
 SYNC_NAMES_PROTOCOL = 5
 DESCRIBE_NAMES_UNKNOWN = 6
 
-CLASSIC = "classic"
+CLASSIC, SHARE = "classic", "share"
 
 
 async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
@@ -221,22 +221,23 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     types = {kind.lower() for kind in request.types_filter}
     sees_all = call.allows(Operation.DESCRIBE, Kind.CLUSTER)
     try:
-        groups = list(call.broker.groups.groups())
+        rows = [
+            ListedGroup(group.group_id, group.protocol_type, group.state.value, CLASSIC)
+            for group in call.broker.groups.groups()
+        ]
+        rows += [
+            ListedGroup(group.group_id, SHARE, group.state, SHARE)
+            for group in call.broker.share_groups.groups()
+        ]
     except ChordMQError as error:
         return ListGroupsResponse(error_code=code_of(error))
-    if types and CLASSIC not in types:
-        groups = []
     return ListGroupsResponse(
         groups=[
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type,
-                group_state=group.state.value,
-                group_type=CLASSIC,
-            )
-            for group in groups
-            if (not states or group.state.value.lower() in states)
-            and (sees_all or call.allows(Operation.DESCRIBE, Kind.GROUP, group.group_id))
+            row
+            for row in rows
+            if (not states or row.group_state.lower() in states)
+            and (not types or row.group_type in types)
+            and (sees_all or call.allows(Operation.DESCRIBE, Kind.GROUP, row.group_id))
         ]
     )
 
@@ -248,7 +249,10 @@ async def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroup
         row = DeletableGroupResult(group_id=group_id)
         try:
             call.check(Operation.DELETE, Kind.GROUP, group_id)
-            await call.broker.groups.delete(group_id)
+            if call.broker.share_groups.has(group_id):
+                await call.broker.share_groups.delete(group_id)
+            else:
+                await call.broker.groups.delete(group_id)
             call.audit("group.delete", group_id)
         except ChordMQError as error:
             row.error_code = code_of(error)
