@@ -1,9 +1,11 @@
-"""A connection while both sides agree on keys: counted, timed, and handed on once it is safe."""
+"""Accepts TLS connections: counted and timed while keys are agreed upon, then handed on."""
 
 import asyncio
+import socket
 import ssl
-from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -12,14 +14,19 @@ from chordmq.fronts.certificates import Certificates
 if TYPE_CHECKING:
     from chordmq.fronts.listener import Listener
 
+BACKLOG = 4096
+ACCEPT_PAUSE_S = 1.0
+"""How long nothing is accepted after the system has refused to, for lack of open files."""
+
 log = structlog.get_logger(__name__)
 
 
-class Handshake(asyncio.Protocol):
-    """One client before TLS is established; it counts like any other connection meanwhile."""
+class TlsServer:
+    """The listening sockets of a TLS listener.
 
-    is_busy = False
-    is_partial = True
+    The certificate of the moment is asked for each connection, so that a new one needs no restart;
+    and a client that never ends its handshake holds a place like any other connection, for a while.
+    """
 
     def __init__(
         self,
@@ -27,101 +34,89 @@ class Handshake(asyncio.Protocol):
         certificates: Certificates,
         connect: Callable[[], asyncio.BaseProtocol],
     ) -> None:
+        self.sockets: list[socket.socket] = []
+        self.under_way: Counter[str] = Counter()
+        """Handshakes by address."""
         self._listener = listener
         self._certificates = certificates
         self._connect = connect
-        self._transport: asyncio.Transport
-        self._address = ""
-        self.last_active_s = listener.clock.monotonic_s()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Admit the client and begin, or hang up."""
-        self._transport = cast(asyncio.Transport, transport)
-        # Nothing is read until TLS reads it.
-        self._transport.pause_reading()
-        peer = transport.get_extra_info("peername")
-        self._address = peer[0] if peer else ""
-        if self._listener.admit(self, self._address):
-            self._listener.tasks.create_task(self._run())
-        else:
-            self._transport.abort()
-
-    def drain(self) -> None:
-        """Take no more."""
-        self.close("the node is shutting down")
-
-    def close(self, reason: str) -> None:
-        """End the connection."""
-        self._transport.abort()
-
-    def resume(self) -> None:
-        """Go on; the memory limit never stops a handshake."""
-
-    async def _run(self) -> None:
-        early = Early()
+    async def open(self, host: str, port: int) -> None:
+        """Listen on every address that the host has; with port 0 on one port for all."""
+        loop = asyncio.get_running_loop()
+        flags = socket.AI_PASSIVE
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
         try:
-            secured = await asyncio.get_running_loop().start_tls(
-                self._transport,
-                early,
-                self._certificates.context,
-                server_side=True,
+            self._bind(dict.fromkeys((family, place) for family, _, _, _, place in found))
+        except OSError:
+            for one in self.sockets:
+                one.close()
+            raise
+
+    def start(self) -> None:
+        """Begin to accept those who have come and will come."""
+        for one in self.sockets:
+            self._run(self._accept(one))
+
+    def close(self) -> None:
+        """Accept nobody any more, and drop those whose handshake is not over."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _bind(self, places: Iterable[tuple[int, tuple[str | int, ...]]]) -> None:
+        for family, place in places:
+            if self.sockets:
+                place = (place[0], self.sockets[0].getsockname()[1], *place[2:])
+            self.sockets.append(socket.socket(family, socket.SOCK_STREAM))
+            opened = self.sockets[-1]
+            opened.setblocking(False)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            opened.bind(place)
+            opened.listen(BACKLOG)
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = self._listener.tasks.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        with listening:
+            while True:
+                try:
+                    client, place = await loop.sock_accept(listening)
+                except OSError as error:
+                    log.error("cannot accept connections", reason=error.strerror)
+                    await asyncio.sleep(ACCEPT_PAUSE_S)
+                    continue
+                if self._listener.has_room(place[0]):
+                    self._run(self._shake_hands(client, place[0]))
+                else:
+                    client.close()
+
+    async def _shake_hands(self, client: socket.socket, address: str) -> None:
+        self.under_way[address] += 1
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._connect,
+                client,
+                ssl=self._certificates.context,
                 ssl_handshake_timeout=self._certificates.handshake_timeout_s,
             )
-        except (OSError, ssl.SSLError) as error:
-            self._listener.forget(self, self._address)
+        except OSError as error:
             self._listener.handshakes_failed += 1
-            log.info("TLS handshake failed", address=self._address, reason=_reason(error))
-            self._transport.abort()
-            return
-        self._listener.forget(self, self._address)
-        if secured is None or early.is_lost:
-            return
-        protocol = self._connect()
-        secured.set_protocol(protocol)
-        protocol.connection_made(secured)
-        early.hand_on(protocol, secured)
+            log.info("TLS handshake failed", address=address, reason=_reason(error))
+        finally:
+            self.under_way[address] -= 1
+            if not self.under_way[address]:
+                del self.under_way[address]
 
 
-class Early(asyncio.Protocol):
-    """Keeps what a client sends in the same breath as the end of its handshake."""
-
-    def __init__(self) -> None:
-        self._data: list[bytes] = []
-        self.is_lost = False
-
-    def data_received(self, data: bytes) -> None:
-        """Keep the bytes."""
-        self._data.append(data)
-
-    def eof_received(self) -> bool:
-        """Close when the client does."""
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Remember that the client is gone."""
-        self.is_lost = True
-
-    def hand_on(self, protocol: asyncio.BaseProtocol, transport: asyncio.Transport) -> None:
-        """Give the bytes to the protocol that they were meant for."""
-        for data in self._data:
-            if isinstance(protocol, asyncio.BufferedProtocol):
-                _fill(protocol, data)
-            elif not transport.is_closing():
-                cast(asyncio.Protocol, protocol).data_received(data)
-
-
-def _fill(protocol: asyncio.BufferedProtocol, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        room = memoryview(protocol.get_buffer(len(rest)))
-        size = min(len(room), len(rest))
-        room[:size] = rest[:size]
-        protocol.buffer_updated(size)
-        rest = rest[size:]
-
-
-def _reason(error: Exception) -> str:
+def _reason(error: OSError) -> str:
     """Return why no keys were agreed upon, in OpenSSL's words where it has any."""
-    if isinstance(error, ssl.SSLError):
-        return (error.reason or str(error)).lower().replace("_", " ")
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
     return str(error) or type(error).__name__

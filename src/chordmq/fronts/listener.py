@@ -5,7 +5,6 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol
 
 import structlog
@@ -14,7 +13,7 @@ from chordmq.broker.principal import ANONYMOUS, Principal
 from chordmq.clock import Clock
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.certificates import Certificates, TlsSettings
-from chordmq.fronts.handshake import Handshake
+from chordmq.fronts.handshake import BACKLOG, TlsServer
 
 log = structlog.get_logger(__name__)
 
@@ -136,7 +135,8 @@ class Listener:
         self.handshakes_failed = 0
         self.tasks: asyncio.TaskGroup
         self._per_address: Counter[str] = Counter()
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsServer | None = None
+        self._is_running = False
         self._empty = asyncio.Event()
         self._closed = asyncio.Event()
 
@@ -151,15 +151,25 @@ class Listener:
     async def open(self, connect: Callable[[], asyncio.BaseProtocol]) -> None:
         """Begin to listen; each client gets a protocol from `connect`."""
         if self.certificates is not None:
-            connect = partial(Handshake, self, self.certificates, connect)
-        self._server = await asyncio.get_running_loop().create_server(
-            connect, self.settings.host, self.settings.port, backlog=4096, reuse_address=True
-        )
+            self._server = TlsServer(self, self.certificates, connect)
+            await self._server.open(self.settings.host, self.settings.port)
+            if self._is_running:
+                self._server.start()
+        else:
+            self._server = await self._open_plain(connect)
         self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _open_plain(self, connect: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
+        return await asyncio.get_running_loop().create_server(
+            connect, self.settings.host, self.settings.port, backlog=BACKLOG, reuse_address=True
+        )
 
     async def run(self) -> None:
         """Own the connections' tasks until closed; sweep idle connections meanwhile."""
         async with asyncio.TaskGroup() as self.tasks:
+            self._is_running = True
+            if isinstance(self._server, TlsServer) and self._server.sockets:
+                self._server.start()
             while not self._closed.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._closed.wait(), SWEEP_INTERVAL_S)
@@ -174,7 +184,9 @@ class Listener:
             if await asyncio.to_thread(self.certificates.reload):
                 log.info("certificate reloaded", listener=self.name, **self.certificates.facts)
         except InvalidSetting as error:
-            log.error("certificate refused; the old one stays", listener=self.name, reason=error)
+            log.error(
+                "certificate refused; the old one stays", listener=self.name, reason=str(error)
+            )
 
     def principal(self, transport: asyncio.BaseTransport) -> Principal:
         """Return the user that the client's certificate names, or nobody in particular."""
@@ -182,21 +194,29 @@ class Listener:
             return ANONYMOUS
         return self.certificates.principal(transport.get_extra_info("peercert"))
 
+    def has_room(self, address: str) -> bool:
+        """Return whether one more client may come, those counted who still agree on keys."""
+        settings = self.settings
+        handshakes = self._server.under_way if isinstance(self._server, TlsServer) else Counter()
+        if (
+            len(self.connections) + handshakes.total() < settings.connections_max
+            and self._per_address[address] + handshakes[address]
+            < settings.connections_per_address_max
+        ):
+            return True
+        self.refused += 1
+        log.warning(
+            "connection refused",
+            listener=self.name,
+            address=address,
+            open=len(self.connections),
+            open_from_address=self._per_address[address],
+        )
+        return False
+
     def admit(self, connection: Connection, address: str) -> bool:
         """Count a new connection in, or refuse it because a limit is reached."""
-        settings = self.settings
-        if (
-            len(self.connections) >= settings.connections_max
-            or self._per_address[address] >= settings.connections_per_address_max
-        ):
-            self.refused += 1
-            log.warning(
-                "connection refused",
-                listener=self.name,
-                address=address,
-                open=len(self.connections),
-                open_from_address=self._per_address[address],
-            )
+        if self.certificates is None and not self.has_room(address):
             return False
         self.accepted += 1
         self.connections.add(connection)

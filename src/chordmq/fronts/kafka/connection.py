@@ -218,7 +218,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 return
             header = read_request_header(frame)
             if sasl is not None and not sasl.answers(header.api_key, started):
-                raise DecodeError(f"API {header.api_key} needs a login")
+                self._fail(header, f"API {header.api_key} needs a login")
+                return
             self._dispatch(header, frame)
         except DecodeError as error:
             self._fail(header, f"malformed request: {error}")
