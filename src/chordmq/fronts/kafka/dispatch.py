@@ -44,6 +44,7 @@ Result = Buffers | Future[Buffers | None] | Coroutine[None, None, Buffers | None
 
 PRODUCE, FETCH = 0, 1
 JOIN_GROUP, SYNC_GROUP = 11, 14
+SHARE_FETCH = 78
 API_VERSIONS = 18
 FEATURES = {"share.version": 1, "transaction.version": 2}
 """What the whole cluster does, at which level; clients choose their protocols by it."""
@@ -182,7 +183,6 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
     66: transactions.list_transactions,
     74: configs.list_config_resources,
     75: metadata.describe_topic_partitions,
-}
     76: share_groups.share_group_heartbeat,
     77: share_groups.share_group_describe,
     78: share_fetch.share_fetch,
@@ -190,4 +190,5 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
     90: share_groups.describe_share_group_offsets,
     91: share_groups.alter_share_group_offsets,
     92: share_groups.delete_share_group_offsets,
+}
 APIS: dict[int, Api] = {key: _api(key, handle) for key, handle in _HANDLERS.items()}
