@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 
 from chordmq.broker import auditor
+from chordmq.broker.acl import Kind, Operation, Rule
 from chordmq.broker.audit import Verdict, verify
 from chordmq.broker.audit_files import kept_heads, load_public_key, records_in
 from chordmq.broker.auditor import AuditSettings
+from chordmq.broker.auth_settings import AuthSettings
+from chordmq.client.admin import Admin
+from chordmq.client.connection import ConnectionSettings
+from chordmq.client.errors import BrokerRefused, ClientError
+from chordmq.client.security import Security
 from chordmq.clock import SystemClock
 from chordmq.config import Config
 from chordmq.errors import CannotStart, DiskFull
@@ -21,8 +27,11 @@ from chordmq.node import Node, running
 
 
 @asynccontextmanager
-async def audited(directory: Path, **settings: Any) -> AsyncIterator[Node]:
+async def audited(
+    directory: Path, auth: AuthSettings | None = None, **settings: Any
+) -> AsyncIterator[Node]:
     config = Config(
+        auth=auth or AuthSettings(),
         data_dir=directory,
         kafka=ListenerSettings(port=0),
         http=ListenerSettings(port=0),
@@ -55,6 +64,45 @@ async def test_a_node_writes_its_life_and_what_it_is_told_and_signs_the_end(tmp_
     verdict = checked(tmp_path)
     assert verdict.fault is None
     assert verdict.unsigned == 1  # the last head itself
+
+
+async def test_logins_denials_and_changes_of_rights_are_written_with_who_and_whence(
+    tmp_path: Path,
+) -> None:
+    """E13: every login, every refusal and every change of permissions; never a password."""
+    auth = AuthSettings(mechanisms="SCRAM-SHA-512,PLAIN", super_users="User:root")
+    async with audited(tmp_path, auth=auth) as node:
+        assert node.authenticator is not None
+        for user in ("root", "eve"):
+            await node.authenticator.users.add(user, f"{user}-secret")
+        async with Admin(address(node), as_user("root", "root-secret")) as admin:
+            await admin.create_topic("orders", 1, 1, {})
+        with pytest.raises(BrokerRefused):
+            async with Admin(address(node), as_user("eve", "eve-secret")) as admin:
+                await admin.create_topic("loot", 1, 1, {})
+        with pytest.raises(ClientError):
+            async with Admin(address(node), as_user("eve", "guess-secret")):
+                pass
+        rule = Rule(kind=Kind.TOPIC, name="loot", principal="User:eve", operation=Operation.ALL)
+        await node.broker.permissions.add_rules([rule], by="User:root")
+    found = [(e["who"], e["act"], e["result"]) for e in entries(tmp_path)]
+    assert ("User:root", "login SCRAM-SHA-512", "ok") in found
+    assert ("User:root", "topic.create", "ok") in found
+    assert ("User:eve", "create", "denied") in found
+    assert ("User:root", "acl.set", "ok") in found
+    failed = [result for who, act, result in found if act.startswith("login") and result != "ok"]
+    assert failed
+    assert failed[0].startswith("failed: ")
+    assert {e["host"] for e in entries(tmp_path) if e["act"].startswith("login")} == {"127.0.0.1"}
+    assert "secret" not in json.dumps(entries(tmp_path))
+
+
+def address(node: Node) -> str:
+    return f"127.0.0.1:{node.kafka.port}"
+
+
+def as_user(name: str, password: str) -> ConnectionSettings:
+    return ConnectionSettings(security=Security(user=name, password=password))
 
 
 async def test_many_events_are_joined_into_few_writes(tmp_path: Path) -> None:

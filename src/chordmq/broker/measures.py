@@ -46,6 +46,11 @@ def node_measures(broker: Broker) -> Iterator[Metric]:
     """Yield the numbers that all topics share."""
     disk, scrub = broker.upkeep.disk, broker.upkeep.scrub
     yield counter("chordmq_flushes", "Flushes of logs to disk.", broker.shared.flusher.flushes)
+    yield counter("chordmq_audit_records", "Records of the audit trail.", broker.audit.written)
+    yield counter(
+        "chordmq_audit_dropped", "Events that the audit trail had no room for.",
+        broker.audit.dropped,
+    )  # fmt: skip
     yield gauge("chordmq_tail_bytes", "Newest records kept in memory.", broker.tail.bytes_used)
     yield counter("chordmq_scrub_bytes", "Bytes read again and checked.", scrub.bytes_checked)
     yield gauge("chordmq_disk_free_bytes", "Room left on the disk.", disk.free_bytes)

@@ -9,14 +9,17 @@ from http import HTTPStatus
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from chordmq.broker.audit import OK
+from chordmq.broker.auditor import Auditor
 from chordmq.broker.auth import Authenticator
 from chordmq.broker.principal import ANONYMOUS, Principal
 from chordmq.errors import AuthenticationFailed, ClusterAccessDenied
 
 PUBLIC = frozenset({"/healthz", "/ready"})
 """What machines ask that only want to know whether the node is there."""
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="chordmq", charset="UTF-8", Bearer'}
 BASIC, BEARER = "basic", "bearer"
 
@@ -28,6 +31,8 @@ class Door:
     is_closed: bool = False
     """Whether everybody has to log in."""
     authenticator: Callable[[], Authenticator | None] = lambda: None
+    audit: Callable[[], Auditor | None] = lambda: None
+    """Who is told of changes and refusals."""
 
 
 class Login:
@@ -51,7 +56,27 @@ class Login:
             await refusal(scope, receive, send)
             return
         request.state.authenticator = self._door.authenticator()
-        await self._app(scope, receive, send)
+        await self._app(scope, receive, self._told(request, send))
+
+    def _told(self, request: Request, send: Send) -> Send:
+        """Have the audit trail told how a change ends, and of every refusal."""
+        auditor = self._door.audit()
+        if auditor is None or not auditor.is_on:
+            return send
+
+        async def telling(message: Message) -> None:
+            status = message.get("status", 0)
+            if status == HTTPStatus.FORBIDDEN or (status and request.method not in READS):
+                auditor.record(
+                    who=f"User:{request.state.principal.name}",
+                    host=request.client.host if request.client else "",
+                    act=f"http.{request.method.lower()}",
+                    obj=request.url.path,
+                    result=OK if status < HTTPStatus.BAD_REQUEST else f"status {status}",
+                )
+            await send(message)
+
+        return telling
 
     async def _principal(self, request: Request) -> Principal:
         authenticator = self._door.authenticator()
