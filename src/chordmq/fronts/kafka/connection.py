@@ -65,7 +65,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         )
         self._mute: asyncio.TimerHandle | None = None
         self._held = 0
-        self._is_blocked = False
+        self._blocker: Answer | None = None
+        """What has to be answered before the next request is begun."""
         self._is_full = False
         self._is_reading = True
         self._is_draining = False
@@ -94,14 +95,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Work on the requests that the new bytes complete."""
         self._front.bytes_in += nbytes
+        was_partial = self._reader.is_partial
         try:
             frames = self._reader.received(nbytes)
         except DecodeError as error:
             self.close(str(error))
             return
+        if (frames or not was_partial) and not self._is_stranger:
+            # More bytes of a request that has begun do not count: it could trickle in for ever.
+            self.last_active_s = self._listener.clock.monotonic_s()
         if frames:
-            if not self._is_stranger:
-                self.last_active_s = self._listener.clock.monotonic_s()
             self._frames.extend(frames)
             self._work()
         self._account()
@@ -199,13 +202,18 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _work(self) -> None:
         """Begin as many requests as may be begun, and send what is ready."""
-        while self._frames and not (
-            self._is_blocked or self._is_full or self._is_closed or self._mute
-        ):
-            self._begin(self._frames.popleft())
-        self._send()
+        has_more = True
+        while has_more:
+            while self._frames and self._may_begin():
+                self._begin(self._frames.popleft())
+            self._send()
+            has_more = bool(self._frames) and self._may_begin()  # sending may have made room
         if self._is_draining:
             self._close_if_drained()
+
+    def _may_begin(self) -> bool:
+        is_hindered = self._blocker or self._is_full or self._is_closed or self._mute
+        return not is_hindered and len(self._answers) < PIPELINE_MAX
 
     def _begin(self, frame: memoryview) -> None:
         clock = self._listener.clock
@@ -276,7 +284,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if not isinstance(result, asyncio.Future):
             result = self._listener.tasks.create_task(self._guarded(result, place.header))
         self._work_under_way.add(result)
-        self._is_blocked = not api.is_pipelined or len(self._answers) >= PIPELINE_MAX
+        if not api.is_pipelined:
+            self._blocker = place
         result.add_done_callback(partial(self._finished, place))
 
     async def _guarded(
@@ -298,7 +307,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return
         place.buffers = work.result()
         place.is_ready = True
-        self._is_blocked = False
+        if place is self._blocker:
+            self._blocker = None
         if place.header.api_key == SASL_AUTHENTICATE:
             self._heed_login()
         self._work()
