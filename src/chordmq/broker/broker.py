@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from chordmq.broker.auditor import Auditor
 from chordmq.broker.coordinator import GroupCoordinator
 from chordmq.broker.cursors import Cursors
 from chordmq.broker.flusher import Flusher
@@ -23,6 +24,7 @@ from chordmq.records.marker import Marker
 from chordmq.records.record import NewRecord, build_batch
 from chordmq.storage.directories import partition_directory
 from chordmq.storage.log import Log
+from chordmq.storage.metadata.audit import HeadTable
 from chordmq.storage.metadata.database import Database
 from chordmq.storage.metadata.identity import Identity
 from chordmq.storage.metadata.segments import SegmentCatalogue
@@ -53,6 +55,7 @@ class Broker:
         self._catalogue = SegmentCatalogue(self.database)
         self._logs = directory / "topics"
         self.topics = Topics(self._logs, TopicTable(self.database), settings, self._open_partition)
+        self.audit = Auditor(self, directory, HeadTable(self.database))
         self.groups = GroupCoordinator(self)
         self.transactions = TransactionCoordinator(self, self.groups)
         self.cursors = Cursors(self)

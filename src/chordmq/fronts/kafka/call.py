@@ -84,6 +84,11 @@ class Call:
             client = self.client
             permissions.acl.check(client.principal, client.host, operation, kind, name)
 
+    def audit(self, act: str, obj: str) -> None:
+        """Take note of a change that the client has made."""
+        client = self.client
+        self.front.broker.audit.record(who=client.name, host=client.host, act=act, obj=obj)
+
     def allows(self, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> bool:
         """Return whether the client may do this, where that only decides what it is shown."""
         permissions = self.front.broker.permissions

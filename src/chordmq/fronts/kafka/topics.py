@@ -83,6 +83,7 @@ async def _create(call: Call, asked: CreatableTopic, validate_only: bool) -> Cre
     if not validate_only:
         topic = await topics.create(asked.name, partitions, replication_factor, settings)
         topic_id = topic.id
+        call.audit("topic.create", f"{asked.name}, {row.partitions} partitions")
     if not call.allows(Operation.DESCRIBE_CONFIGS, Kind.TOPIC, asked.name):
         return CreatableTopicResult(
             name=asked.name,
@@ -166,6 +167,7 @@ async def _delete(call: Call, asked: DeleteTopicState) -> DeletableTopicResult:
     if topic.is_internal:
         raise PolicyViolation(f"Topic {topic.name} is the broker's own.")
     await topics.delete(topic.name)
+    call.audit("topic.delete", topic.name)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)
 
 
@@ -203,6 +205,7 @@ async def _grow(call: Call, asked: CreatePartitionsTopic, validate_only: bool) -
             _check_assignment(call, assignment.broker_ids)
     if not validate_only:
         await topics.add_partitions(asked.name, asked.count)
+        call.audit("topic.grow", f"{asked.name}, {asked.count} partitions")
 
 
 async def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
@@ -230,6 +233,7 @@ async def _delete_records(
         if call.broker.topics.get(name).settings.cleanup_policy == ("compact",):
             raise PolicyViolation("A topic that is only compacted keeps its newest records.")
         start = await partition.delete_records(asked.offset)
+        call.audit("records.delete", f"{name}-{index} before {start}")
     except ChordMQError as error:
         return DeleteRecordsPartitionResult(
             partition_index=index, low_watermark=NO_OFFSET, error_code=code_of(error)
