@@ -72,6 +72,8 @@ class Node:
         await self._open_http(stack)
         await self._open_broker(stack)
         self._open_authenticator(stack)
+        await self._open_audit(stack)
+        await self._open_permissions()
         await self._open_kafka(stack)
         self._stands_in_the_way = ""
         stack.callback(self._begin_to_stop)
@@ -109,7 +111,12 @@ class Node:
         self._run(lag.run(), stack)
         self.metrics.add(lag.measures)
         self.metrics.add(lambda: listener_measures([self.kafka, self.http]))
-        door = Door(demands_login(self.config, self.config.http), lambda: self.authenticator)
+        door = Door(
+            demands_login(self.config, self.config.http),
+            lambda: self.authenticator,
+            # The broker is there before anybody can be authenticated.
+            lambda: self.broker.audit if self.authenticator else None,
+        )
         admin = Admin(metrics=self.metrics, waiting=self.waiting, info=self.info, door=door)
         front = HttpFront(self.http, application(admin))
         await self._listen(self.http, front.connect)
@@ -120,7 +127,7 @@ class Node:
         config = self.config
         # In a thread, so that HTTP can answer while a long log is read.
         self.broker = await asyncio.to_thread(
-            Broker, config.data_dir, config.broker, self.clock, Flusher()
+            Broker, config.data_dir, config.broker, self.clock, Flusher(), config.acl
         )
         # On the event loop, which owns the logs; nobody is left to be kept waiting.
         stack.callback(self.broker.close)
@@ -128,6 +135,7 @@ class Node:
         self._stands_in_the_way = "the groups are being loaded"
         self._run(self.broker.run(), stack)
         await self.broker.groups.loaded.wait()
+        await self.broker.cursors.loaded.wait()
 
     def _open_authenticator(self, stack: AsyncExitStack) -> None:
         authenticator = Authenticator(
@@ -135,7 +143,6 @@ class Node:
             Users(self.broker.database, self.clock),
             self.clock,
             knows_certificates=knows_certificates(self.config),
-        await self.broker.cursors.loaded.wait()
         )
         stack.callback(authenticator.close)
         self.metrics.add(lambda: login_measures(authenticator))
