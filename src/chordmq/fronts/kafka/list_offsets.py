@@ -15,7 +15,7 @@ from chordmq.codecs.kafka.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from chordmq.errors import ChordMQError, InvalidRequest
+from chordmq.errors import ChordMQError, UnsupportedVersion
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of
 
@@ -26,6 +26,16 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
+SPECIAL_SINCE = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""Numbers below zero that stand for a place, and the version that knows them first."""
+UNKNOWN = 1000
 NONE = (-1, -1)
 EPOCHS_SINCE = 4
 
@@ -53,6 +63,8 @@ def _list(
     )
     try:
         call.check(Operation.DESCRIBE, Kind.TOPIC, topic)
+        if wanted.timestamp < 0 and call.version < SPECIAL_SINCE.get(wanted.timestamp, UNKNOWN):
+            raise UnsupportedVersion(f"timestamp {wanted.timestamp} has no meaning here")
         partition = call.broker.partition(topic, wanted.partition_index)
         partition.check_epoch(wanted.current_leader_epoch)
         row.offset, row.timestamp = _find(partition, wanted.timestamp, only_stable)
@@ -75,10 +87,8 @@ def _find(partition: Partition, timestamp: int, only_stable: bool) -> tuple[int,
         return NONE  # nothing is tiered
     if timestamp == MAX_TIMESTAMP:
         found: tuple[int, int] | None = partition.log.latest_time()
-    elif timestamp >= 0:
-        found = partition.log.offset_for_time(timestamp)
     else:
-        raise InvalidRequest(f"timestamp {timestamp} has no meaning")
+        found = partition.log.offset_for_time(timestamp)
     if found is None or found[0] >= end:
         return NONE
     return found
