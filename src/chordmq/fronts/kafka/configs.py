@@ -1,7 +1,7 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from chordmq import logs
@@ -124,6 +124,8 @@ async def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfig
             alter = _resource(asked.resource_type).replace
             texts = {config.name: _text(config.name, config.value) for config in asked.configs}
             await alter(call, asked.resource_name, texts, request.validate_only)
+            if not request.validate_only:
+                call.audit("settings.replace", _told(key, texts))
         except ChordMQError as error:
             row.error_code, row.error_message = code_of(error), reason_of(error)
         rows.append(row)
@@ -146,6 +148,8 @@ async def incremental_alter_configs(
             _check_once(times[key], [config.name for config in asked.configs])
             alter = _resource(asked.resource_type).alter
             await alter(call, asked.resource_name, _changes(asked), request.validate_only)
+            if not request.validate_only:
+                call.audit("settings.change", _told(key, [one.name for one in asked.configs]))
         except ChordMQError as error:
             row.error_code, row.error_message = code_of(error), reason_of(error)
         rows.append(row)
@@ -175,6 +179,12 @@ def list_config_resources(
             for name in names.get(kind, [])
         ]
     )
+
+
+def _told(key: tuple[int, str], settings: Iterable[str]) -> str:
+    """Return what the audit trail says of a change: which settings of what, not their values."""
+    kinds = {TOPIC: "topic", BROKER: "node", BROKER_LOGGER: "logger", GROUP: "group"}
+    return f"{kinds.get(key[0], key[0])} {key[1]}: {', '.join(settings)}"
 
 
 def _check(call: Call, operation: acl.Operation, kind: int, name: str) -> None:
@@ -331,16 +341,6 @@ async def _alter_loggers(
             logs.set_level(module, level)
 
 
-def _row(shown: Shown, *, is_read_only: bool) -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
-        name=shown.setting.name,
-        value=shown.value,
-        read_only=is_read_only,
-        config_source=SOURCES[shown.source],
-        synonyms=[
-            DescribeConfigsSynonym(name=c.name, value=c.value, source=SOURCES[c.source])
-            for c in shown.candidates
-        ],
 def _describe_group(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
     _check_group(name)
     return [_row(shown, is_read_only=False) for shown in call.broker.group_settings.shown(name)]
@@ -368,6 +368,16 @@ def _check_group(name: str) -> None:
         raise InvalidRequest("Group name must not be empty.")
 
 
+def _row(shown: Shown, *, is_read_only: bool) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=shown.setting.name,
+        value=shown.value,
+        read_only=is_read_only,
+        config_source=SOURCES[shown.source],
+        synonyms=[
+            DescribeConfigsSynonym(name=c.name, value=c.value, source=SOURCES[c.source])
+            for c in shown.candidates
+        ],
         config_type=KINDS[shown.setting.kind],
         documentation=shown.setting.help,
     )
@@ -386,6 +396,7 @@ RESOURCES = {
     TOPIC: Resource(_describe_topic, _replace_topic, _alter_topic),
     BROKER: Resource(_describe_node, _replace_node, _alter_node),
     BROKER_LOGGER: Resource(_describe_loggers, _replace_loggers, _alter_loggers),
+    GROUP: Resource(_describe_group, _replace_group, _alter_group),
 }
 
 
@@ -393,4 +404,3 @@ def _resource(kind: int) -> Resource:
     if kind not in RESOURCES:
         raise InvalidRequest(f"Resources of type {kind} have no settings here.")
     return RESOURCES[kind]
-    GROUP: Resource(_describe_group, _replace_group, _alter_group),
