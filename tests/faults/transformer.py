@@ -5,6 +5,7 @@ ends the process: its successor finds the truth in the log.
 """
 
 import random
+import signal
 import sys
 import time
 
@@ -13,6 +14,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 BATCH = 5
 PAUSE_S_MAX = 0.05
 TIMEOUT_S = 20.0
+STUCK_S = 8
+"""librdkafka may wait for ever if the node restarts just before TxnOffsetCommit (seen in 2.x)."""
 
 
 def main() -> None:
@@ -37,9 +40,11 @@ def main() -> None:
             "transaction.timeout.ms": 3000,
         }
     )
+    signal.alarm(int(TIMEOUT_S))
     producer.init_transactions(TIMEOUT_S)
     consumer.subscribe([source])
     while True:
+        signal.alarm(STUCK_S)  # the kernel ends a process that gets no further
         messages = [m for m in consumer.consume(BATCH, 0.2) if m.error() is None]
         if not messages:
             continue

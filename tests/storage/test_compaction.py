@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from chordmq.clock import ManualClock
 from chordmq.errors import CorruptBatch
-from chordmq.records.batch import CONTROL, TRANSACTIONAL
+from chordmq.records.batch import TRANSACTIONAL, BatchHeader
 from chordmq.records.compression import Compression
+from chordmq.records.marker import Marker, build_marker
 from chordmq.records.record import NewRecord, build_batch
 from chordmq.storage import compaction as module
+from chordmq.storage.compaction import IsAborted
 from chordmq.storage.log import Log, LogSettings
 from tests.storage.logs import (
     MEMORY,
@@ -44,10 +46,10 @@ def put(log: Log, key: bytes, value: bytes | None, **fields: Any) -> None:
     append(log, build_batch([NewRecord(log._clock.now_ms(), key, value)], **fields))
 
 
-def compact(log: Log) -> int:
+def compact(log: Log, stable_offset: int | None = None, is_aborted: IsAborted | None = None) -> int:
     """Run one whole pass, and return how many segments were replaced."""
     log.flush()
-    work, swaps = log.begin_compaction(), 0
+    work, swaps = log.begin_compaction(stable_offset, is_aborted), 0
     if work is not None:
         while (swap := work.next()) is not None:
             log.swap(swap)
@@ -161,19 +163,63 @@ def test_a_batch_that_loses_records_keeps_its_compression(
         log.close()
 
 
-def test_transactional_and_control_batches_are_left_alone(tmp_path: Path) -> None:
+def marker(log: Log, producer_id: int, *, is_commit: bool) -> None:
+    append(log, build_marker(Marker(producer_id, 0, is_commit), log._clock.now_ms()))
+
+
+def fill_transactions(log: Log) -> None:
+    """Write an aborted and a committed transaction of producer 7, and enough to have segments."""
+    put(log, b"a", b"old")
+    put(log, b"b", b"aborted", flags=TRANSACTIONAL, producer_id=7, epoch=0)
+    marker(log, 7, is_commit=False)
+    put(log, b"a", b"committed", flags=TRANSACTIONAL, producer_id=7, epoch=0)
+    marker(log, 7, is_commit=True)
+    put(log, b"d", b"aborted", flags=TRANSACTIONAL, producer_id=8, epoch=0)
+    marker(log, 8, is_commit=False)
+    for _ in range(20):
+        put(log, b"c", b"x" * 50)
+
+
+def is_aborted(header: BatchHeader) -> bool:
+    return header.base_offset in (1, 5)
+
+
+def test_aborted_records_go_and_committed_ones_count(tmp_path: Path) -> None:
+    """C3, C7: what a reader of committed records never sees takes no room, and hides no record."""
     with disk(tmp_path, tail_bytes=0) as d:
         log = d.log(SETTINGS)
-        put(log, b"a", b"old")
-        put(log, b"a", b"in a transaction", flags=TRANSACTIONAL, producer_id=7)
-        put(log, b"\0\0\0\1", b"\0\0\0\0\0\0", flags=TRANSACTIONAL | CONTROL, producer_id=7)
-        put(log, b"b", b"z")
-        put(log, b"b", b"in a transaction", flags=TRANSACTIONAL, producer_id=7)
-        put(log, b"a", b"new")
-        for _ in range(20):
-            put(log, b"c", b"x" * 50)
-        compact(log)
-        assert [record.offset for record in everything(log)][:5] == [1, 2, 3, 4, 5]
+        fill_transactions(log)
+        compact(log, is_aborted=is_aborted)
+        assert [record.offset for record in everything(log)][:4] == [2, 3, 4, 6]
+        log.close()
+
+
+def test_a_marker_goes_later_than_its_records_and_stays_as_long_as_they_do(tmp_path: Path) -> None:
+    """C7: a reader in the middle of a transaction still learns how it ended."""
+    clock = ManualClock()
+    with disk(tmp_path, tail_bytes=0, clock=clock) as d:
+        log = d.log(SETTINGS)
+        fill_transactions(log)
+        compact(log, is_aborted=is_aborted)
+        clock.advance(SETTINGS.delete_retention_ms)
+        log.cleaned_offset = 0
+        compact(log, is_aborted=is_aborted)
+        offsets = [record.offset for record in everything(log)][:4]
+        assert offsets[:2] == [3, 4], "the committed record and its marker"
+        assert offsets[2] == 6, "the last batch of its producer"
+        markers = [h for h in headers_of(log.read(0, 2**20)) if h.is_control]
+        assert [header.base_offset for header in markers] == [4, 6]
+        log.close()
+
+
+def test_compaction_ends_before_what_is_not_decided(tmp_path: Path) -> None:
+    """C3: an open transaction may still be aborted, and must not hide what it would replace."""
+    with disk(tmp_path, tail_bytes=0) as d:
+        log = d.log(SETTINGS)
+        fill(log)
+        before = everything(log)
+        assert compact(log, stable_offset=1) == 0
+        assert everything(log) == before
         log.close()
 
 

@@ -7,9 +7,12 @@ their records, for readers leave those out by themselves.
 
 import sys
 from bisect import bisect_left
+from collections.abc import Callable
 from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
+
+from chordmq.records.batch import BatchHeader
 
 _OPEN = sys.maxsize
 
@@ -78,6 +81,21 @@ class Isolation:
             if entry.stable_offset >= end:
                 break
         return found
+
+    def aborted_batches(self) -> Callable[[BatchHeader], bool]:
+        """Return a rule that tells which batches belong to aborted transactions as of now."""
+        spans: dict[int, list[Aborted]] = {}
+        for entry in self.aborted:
+            spans.setdefault(entry.producer_id, []).append(entry)
+
+        def is_aborted(header: BatchHeader) -> bool:
+            found = spans.get(header.producer_id)
+            if found is None or not header.is_transactional:
+                return False
+            at = bisect_left(found, header.base_offset, key=attrgetter("last_offset"))
+            return at < len(found) and found[at].first_offset <= header.base_offset
+
+        return is_aborted
 
     def forget_before(self, offset: int) -> None:
         """Forget aborted transactions whose records the log does not hold any more."""

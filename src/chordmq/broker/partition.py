@@ -20,6 +20,7 @@ from chordmq.errors import (
 )
 from chordmq.records.batch import BatchHeader, place, read_header, walk
 from chordmq.records.marker import Marker, build_marker, read_marker
+from chordmq.storage.compaction import Compaction
 from chordmq.storage.log import Log, LogSettings
 
 NO_EPOCH = -1
@@ -232,6 +233,11 @@ class Partition:
             )
         await asyncio.wrap_future(self.log.delete_before(before))
         return self.log.start_offset
+
+    def begin_compaction(self) -> Compaction | None:
+        """Return a pass over the oldest segments, up to what is not decided, if it is worth it."""
+        is_aborted = self.producers.transactions.aborted_batches()
+        return self.log.begin_compaction(self.stable_offset, is_aborted)
 
     async def save_producers(self) -> None:
         """Store the producers' state beside the log, so that the next start reads less."""

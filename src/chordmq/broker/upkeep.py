@@ -91,7 +91,7 @@ class Upkeep:
                     log.error("compaction failed", partition=partition.log.name, error=str(error))
 
     async def _compact(self, partition: Partition) -> None:
-        compaction = partition.log.begin_compaction()
+        compaction = partition.begin_compaction()
         if compaction is None:
             return
         before = partition.log.size

@@ -1,10 +1,11 @@
 """Compaction: rewrites sealed segments with only the newest record of each key.
 
 Offsets stay. A removed batch leaves its span to a batch without records, so that the offsets of a
-segment have no holes. Transactional and control batches are kept as they are. A tombstone (null
-value) stays until `delete_retention_ms` after the first compaction that met it; that time is
-written into its batch as Kafka does (KIP-534: attribute bit 6, the time in place of the base
-timestamp). A producer's last batch stays, if need be without records, for its sequence number.
+segment have no holes. A tombstone (null value) stays until `delete_retention_ms` after the first
+compaction that met it; that time is written into its batch as Kafka does (KIP-534: attribute bit 6,
+the time in place of the base timestamp). A producer's last batch stays, if need be without records,
+for its sequence number. A pass ends before the first transaction that is not decided. The records
+of aborted ones go, and a marker goes like a tombstone once its transaction has no records left.
 
 A group of neighbouring segments becomes one, in steps that a crash may part anywhere:
 
@@ -18,7 +19,7 @@ Opening a log removes `.cleaned` files and carries out steps 3 and 4 for `.swap`
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,6 +42,9 @@ SWAP_SUFFIX = ".swap"
 KEYS_MAX = 500_000
 """Keys that one pass remembers, about 100 MB; what it does not reach is left to the next pass."""
 
+IsAborted = Callable[[BatchHeader], bool]
+"""Says whether a batch belongs to a transaction that was aborted; called in a thread."""
+
 _HAS_HORIZON = 0x40
 _KEY_BYTES_MAX = 32
 _NO_PRODUCER = -1
@@ -59,6 +63,7 @@ class Newest:
     """The last offset of each key, and of each producer's last batch, in a range of offsets."""
 
     def __init__(self, keys_max: int = KEYS_MAX) -> None:
+        self.is_aborted: IsAborted = _never
         self.end_offset = -1
         """Where the range ends, which is where the memory for keys ran out."""
         self._keys_max = keys_max
@@ -70,7 +75,7 @@ class Newest:
         for _, header, batch in segment.scan():
             if header.producer_id != _NO_PRODUCER:
                 self._batches[header.producer_id] = header.base_offset
-            if header.base_offset >= start and _is_plain(header):
+            if header.base_offset >= start and not (header.is_control or self.is_aborted(header)):
                 for record in read_records(batch):
                     if record.key is not None:
                         self._keys[_fingerprint(record.key)] = record.offset
@@ -94,14 +99,22 @@ class Compaction:
     """One pass over the oldest segments of a log; runs in a thread, one group at a time."""
 
     def __init__(
-        self, segments: Sequence[Segment], dirty_from: int, settings: LogSettings, now_ms: int
+        self,
+        segments: Sequence[Segment],
+        dirty_from: int,
+        settings: LogSettings,
+        now_ms: int,
+        is_aborted: IsAborted | None,
     ) -> None:
         self._segments = segments
         self._dirty_from = dirty_from
         self._settings = settings
         self._now_ms = now_ms
         self._swaps: Iterator[Swap] | None = None
+        self._with_records: set[int] = set()
         self.newest = Newest()
+        if is_aborted is not None:
+            self.newest.is_aborted = is_aborted
 
     def next(self) -> Swap | None:
         """Write the next group of segments and return it, or None when all is done."""
@@ -129,7 +142,8 @@ class Compaction:
         new.index = Index()
         fd = os.open(cleaned, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            cleaner = Cleaner(self.newest, self._now_ms, self._settings.delete_retention_ms)
+            retention_ms = self._settings.delete_retention_ms
+            cleaner = Cleaner(self.newest, self._now_ms, retention_ms, self._with_records)
             for segment in group:
                 for batch in cleaner.clean(segment):
                     _write_all(fd, batch)
@@ -155,8 +169,12 @@ class Compaction:
 class Cleaner:
     """Decides batch by batch what is kept, and keeps the offsets without holes."""
 
-    def __init__(self, newest: Newest, now_ms: int, delete_retention_ms: int) -> None:
+    def __init__(
+        self, newest: Newest, now_ms: int, delete_retention_ms: int, with_records: set[int]
+    ) -> None:
+        """Prepare; `with_records` are the producers whose transaction has kept some so far."""
         self._newest = newest
+        self._with_records = with_records
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
         self._gap: tuple[int, int] | None = None  # offset and leader epoch where it begins
@@ -201,13 +219,17 @@ class Cleaner:
 
     def _kept(self, header: BatchHeader, batch: memoryview) -> memoryview | bytearray | None:
         """Return the batch as it was, with fewer records, or None."""
-        if not _is_plain(header):
-            return batch
+        if header.is_control:
+            return self._kept_marker(header, batch)
         records = read_records(batch)
         live = [record for record in records if self._newest.keeps(record)]
         horizon = header.base_timestamp if header.attributes & _HAS_HORIZON else None
         if horizon is not None and horizon <= self._now_ms:
             live = [record for record in live if record.value is not None]
+        if self._newest.is_aborted(header):
+            live = []
+        if live and header.is_transactional:
+            self._with_records.add(header.producer_id)
         marks = horizon is None and any(record.value is None for record in live)
         if len(live) == len(records) and records and not marks:
             return batch
@@ -220,9 +242,29 @@ class Cleaner:
         attributes = header.attributes if live else header.attributes & ~COMPRESSION_MASK
         changed = replace(header, attributes=attributes)
         if marks:
-            changed.attributes |= _HAS_HORIZON
-            changed.base_timestamp = self._now_ms + self._delete_retention_ms
+            self._set_horizon(changed)
         return build_compacted(changed, live)
+
+    def _kept_marker(self, header: BatchHeader, batch: memoryview) -> memoryview | bytearray | None:
+        """Return the marker, or None if nobody can need it any more."""
+        if header.producer_id in self._with_records:
+            self._with_records.discard(header.producer_id)
+            return batch
+        if self._newest.ends_with(header):
+            return batch
+        if not header.attributes & _HAS_HORIZON:
+            self.changed = True
+            records = read_records(batch)  # with the times that the old base gives them
+            self._set_horizon(header)
+            return build_compacted(header, records)
+        if header.base_timestamp > self._now_ms:
+            return batch
+        self.changed = True
+        return None
+
+    def _set_horizon(self, header: BatchHeader) -> None:
+        header.attributes |= _HAS_HORIZON
+        header.base_timestamp = self._now_ms + self._delete_retention_ms
 
 
 def grouped(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
@@ -260,8 +302,8 @@ def discard(directory: Path) -> None:
         path.unlink()
 
 
-def _is_plain(header: BatchHeader) -> bool:
-    return not (header.is_control or header.is_transactional)
+def _never(_: BatchHeader) -> bool:
+    return False
 
 
 def _fingerprint(key: bytes) -> bytes:

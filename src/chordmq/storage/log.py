@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 from chordmq.clock import Clock
 from chordmq.errors import DiskFull, OffsetOutOfRange, StorageFailed
 from chordmq.records.batch import BatchHeader
 from chordmq.storage import compaction, files, retention, snapshots
-from chordmq.storage.compaction import Compaction, Swap
+from chordmq.storage.compaction import Compaction, IsAborted, Swap
 from chordmq.storage.flush import CheckpointWork, Flush
 from chordmq.storage.index import RELATIVE_OFFSET_MAX, Index
 from chordmq.storage.metadata.segments import Checkpoint, SegmentCatalogue
@@ -392,18 +393,26 @@ class Log:
         if self._checkpoint.flushed_offset != self.end_offset:
             self._checkpoint_due = True
 
-    def begin_compaction(self) -> Compaction | None:
+    def begin_compaction(
+        self, stable_offset: int | None = None, is_aborted: IsAborted | None = None
+    ) -> Compaction | None:
         """Return a pass over the oldest segments if one is worth its work, else None.
 
-        `next` of the pass runs in a thread; each swap that it returns is for `swap` here.
+        It ends before `stable_offset`, from where on transactions are not decided. `next` of the
+        pass runs in a thread; each swap that it returns is for `swap` here.
         """
-        resting = [s for s in self._segments[:-1] if s not in self._unflushed]
+        end = self.end_offset if stable_offset is None else stable_offset
+        resting = list(
+            takewhile(
+                lambda s: s not in self._unflushed and s.next_offset <= end, self._segments[:-1]
+            )
+        )
         facts = [segment.entry() for segment in resting]
         now_ms = self._clock.now_ms()
         count = retention.cleanable(facts, self.settings, self.cleaned_offset, now_ms)
         if not count:
             return None
-        return Compaction(resting[:count], self.cleaned_offset, self.settings, now_ms)
+        return Compaction(resting[:count], self.cleaned_offset, self.settings, now_ms, is_aborted)
 
     def swap(self, swap: Swap) -> None:
         """Put a compacted segment in the place of the old ones, unless those have gone."""
