@@ -171,10 +171,11 @@ class Permissions:
 
     def document(self) -> Document:
         """Return everything that was set, without built-in roles that nobody has."""
+        quotas = [Quota(**asdict(entity), limits=dict(rates)) for entity, rates in self.quotas]
         return Document(
             acls=self.rules(RuleFilter()),
             roles=[role for role in self.roles.values() if role != BUILT_IN.get(role.name)],
-            quotas=[Quota(**asdict(entity), limits=dict(rates)) for entity, rates in self.quotas],
+            quotas=sorted(quotas, key=lambda quota: (quota.user, quota.client)),
         )
 
     async def merge(self, document: Document, *, by: str = "") -> None:

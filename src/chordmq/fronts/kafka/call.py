@@ -6,12 +6,15 @@ from chordmq.broker.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
 from chordmq.broker.principal import ANONYMOUS, Principal
+from chordmq.broker.quotas import Buckets
+from chordmq.broker.setting import INT_MAX
+from chordmq.errors import MutationQuotaExceeded
 from chordmq.fronts.kafka.fetch_session import FetchSession
 from chordmq.fronts.kafka.sasl_session import SaslSession
+from chordmq.fronts.kafka.share_session import ShareSessions
 from chordmq.fronts.listener import Listener
 
 
-from chordmq.fronts.kafka.share_session import ShareSessions
 @dataclass(slots=True)
 class Usage:
     """How often an API was called, and how long the event loop worked on it."""
@@ -29,10 +32,10 @@ class KafkaFront:
     listener: Listener
     authenticator: Authenticator | None = None
     """Who checks credentials; None where nobody does."""
+    share_sessions: ShareSessions = field(default_factory=ShareSessions)
     usage: dict[int, Usage] = field(default_factory=dict)
     bytes_in: int = 0
     bytes_out: int = 0
-    share_sessions: ShareSessions = field(default_factory=ShareSessions)
 
 
 @dataclass(slots=True)
@@ -104,3 +107,23 @@ class Call:
         return not permissions.is_enforced or permissions.acl.allows_any(
             client.principal, client.host, operation, kind
         )
+
+    def check_mutations(self, partitions: int) -> None:
+        """Count partitions made or removed; raise MutationQuotaExceeded if there were too many."""
+        bucket = self._buckets().mutation
+        if bucket is not None:
+            now_s = self.front.listener.clock.monotonic_s()
+            if bucket.charge(0, now_s) > 0:
+                raise MutationQuotaExceeded("too many partitions were made or removed; wait a bit")
+            bucket.charge(partitions, now_s)
+
+    @property
+    def fetch_size_max(self) -> int:
+        """Return the bytes above which one answer would exceed the client's quota at once."""
+        bucket = self._buckets().fetch
+        return INT_MAX if bucket is None else max(1, int(bucket.rate))
+
+    def _buckets(self) -> Buckets:
+        quotas = self.front.broker.permissions.quotas
+        now_s = self.front.listener.clock.monotonic_s() if quotas else 0.0
+        return quotas.buckets(self.client.principal.name, self.client_id, now_s)

@@ -102,7 +102,9 @@ class Fetch:
         self._is_full = is_full
         self._min_bytes = request.min_bytes
         self._max_wait_s = request.max_wait_ms / 1000
-        self._max_bytes = min(request.max_bytes, call.broker.settings.fetch_max_bytes)
+        self._max_bytes = min(
+            request.max_bytes, call.broker.settings.fetch_max_bytes, call.fetch_size_max
+        )
         self._future: asyncio.Future[Buffers | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_scheduled = False

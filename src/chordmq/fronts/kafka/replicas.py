@@ -27,26 +27,33 @@ from chordmq.errors import (
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of, reason_of
 
+ELECTION_FAILS_AS_A_WHOLE = 1
+
 
 def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Say of each partition named that it has its leader; asked for all, there is nothing to do."""
+    denial: ChordMQError | None = None
     try:
         call.check(Operation.ALTER, Kind.CLUSTER)
     except ChordMQError as error:
-        return ElectLeadersResponse(error_code=code_of(error))
+        if call.version >= ELECTION_FAILS_AS_A_WHOLE:
+            return ElectLeadersResponse(error_code=code_of(error))
+        denial = error
     return ElectLeadersResponse(
         replica_election_results=[
             ReplicaElectionResult(
                 topic=asked.topic,
-                partition_result=[_elected(call, asked.topic, i) for i in asked.partitions],
+                partition_result=[_elected(call, asked.topic, i, denial) for i in asked.partitions],
             )
             for asked in request.topic_partitions or []
         ]
     )
 
 
-def _elected(call: Call, topic: str, index: int) -> PartitionResult:
+def _elected(call: Call, topic: str, index: int, denial: ChordMQError | None) -> PartitionResult:
     try:
+        if denial is not None:
+            raise denial
         call.broker.partition(topic, index)
         raise ElectionNotNeeded("The only replica leads the partition.")
     except ChordMQError as error:

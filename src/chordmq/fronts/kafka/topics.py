@@ -81,6 +81,7 @@ async def _create(call: Call, asked: CreatableTopic, validate_only: bool) -> Cre
     row = topics.check_new(asked.name, partitions, replication_factor, settings)
     topic_id = NO_ID
     if not validate_only:
+        call.check_mutations(row.partitions)
         topic = await topics.create(asked.name, partitions, replication_factor, settings)
         topic_id = topic.id
         call.audit("topic.create", f"{asked.name}, {row.partitions} partitions")
@@ -166,6 +167,7 @@ async def _delete(call: Call, asked: DeleteTopicState) -> DeletableTopicResult:
     topic = topic or topics.get(name)
     if topic.is_internal:
         raise PolicyViolation(f"Topic {topic.name} is the broker's own.")
+    call.check_mutations(len(topic.partitions))
     await topics.delete(topic.name)
     call.audit("topic.delete", topic.name)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)
@@ -204,6 +206,7 @@ async def _grow(call: Call, asked: CreatePartitionsTopic, validate_only: bool) -
         for assignment in asked.assignments:
             _check_assignment(call, assignment.broker_ids)
     if not validate_only:
+        call.check_mutations(asked.count - len(topic.partitions))
         await topics.add_partitions(asked.name, asked.count)
         call.audit("topic.grow", f"{asked.name}, {asked.count} partitions")
 
