@@ -8,13 +8,13 @@ from chordmq.broker.auditor import Auditor
 from chordmq.broker.coordinator import GroupCoordinator
 from chordmq.broker.cursors import Cursors
 from chordmq.broker.flusher import Flusher
-from chordmq.broker.partition import Partition, Shared, log_settings
 from chordmq.broker.group_settings import GroupOverrides
+from chordmq.broker.partition import Partition, Shared, log_settings
 from chordmq.broker.permissions import AclSettings, Permissions
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.settings import BrokerSettings
-from chordmq.broker.topics import Topic, Topics
 from chordmq.broker.share_coordinator import ShareCoordinator
+from chordmq.broker.topics import Topic, Topics
 from chordmq.broker.transaction_coordinator import TransactionCoordinator
 from chordmq.broker.upkeep import Upkeep
 from chordmq.clock import Clock
@@ -26,9 +26,9 @@ from chordmq.storage.directories import partition_directory
 from chordmq.storage.log import Log
 from chordmq.storage.metadata.audit import HeadTable
 from chordmq.storage.metadata.database import Database
+from chordmq.storage.metadata.group_settings import GroupSettingsTable
 from chordmq.storage.metadata.identity import Identity
 from chordmq.storage.metadata.segments import SegmentCatalogue
-from chordmq.storage.metadata.group_settings import GroupSettingsTable
 from chordmq.storage.metadata.topics import TopicTable
 from chordmq.storage.tail import TailBudget
 
@@ -59,13 +59,13 @@ class Broker:
         self.groups = GroupCoordinator(self)
         self.transactions = TransactionCoordinator(self, self.groups)
         self.cursors = Cursors(self)
-        self.topics.on_deleted = self._forget_topic
-        self.upkeep = Upkeep(directory, self.partitions, settings, self.shared)
-        self._producer_ids: Iterator[int] = iter(())
         self.group_settings = GroupOverrides(GroupSettingsTable(self.database), settings)
         self.share_groups = ShareCoordinator(
             self, self.cursors, self.group_settings, self.groups.has
         )
+        self.topics.on_deleted = self._forget_topic
+        self.upkeep = Upkeep(directory, self.partitions, settings, self.shared)
+        self._producer_ids: Iterator[int] = iter(())
         self._producer_ids_lock = asyncio.Lock()
 
     @property
@@ -132,10 +132,10 @@ class Broker:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.groups.run())
             tasks.create_task(self.cursors.run())
+            tasks.create_task(self.share_groups.run())
             tasks.create_task(self.transactions.run())
             tasks.create_task(self.topics.run())
             tasks.create_task(self.upkeep.run())
-            tasks.create_task(self.share_groups.run())
 
     def close(self) -> None:
         """Flush and close everything; a clean end makes the next start quick."""

@@ -132,10 +132,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
             work.cancel()
         if self._client.fetch_session is not None:
             self._client.fetch_session.close()
+        self._front.share_sessions.disconnected(self._client, self._front.broker.cursors)
         self._frames.clear()
         self._answers.clear()
         self._listener.memory.give(self._held)
-        self._front.share_sessions.disconnected(self._client, self._front.broker.cursors)
         self._held = 0
         self._listener.memory.leave(self)
         self._listener.forget(self, self._client.host)
