@@ -36,6 +36,7 @@ COMMANDS = {
     "groups": ("chordmq.cli.groups", "app"),
     "users": ("chordmq.cli.users", "app"),
     "certs": ("chordmq.cli.certs", "app"),
+    "keys": ("chordmq.cli.keys", "app"),
     "audit": ("chordmq.cli.audit", "app"),
     "bench": ("chordmq.cli.bench", "app"),
     "doctor": ("chordmq.cli.doctor", "doctor"),

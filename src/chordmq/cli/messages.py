@@ -11,6 +11,7 @@ import typer
 
 from chordmq.cli.completion import group_names, topic_names
 from chordmq.cli.identity import connection
+from chordmq.cli.keys import EncryptWith, envelope
 from chordmq.cli.options import Bootstrap, Json, address, pairs
 from chordmq.cli.output import EXIT_USAGE, fail, progress, say, show_json, thousands
 from chordmq.cli.places import PLACES, read_starts
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from chordmq.client.fetcher import Chunk
     from chordmq.client.offsets import TopicPartition
     from chordmq.client.producer import ProducerSettings
+    from chordmq.encryption.envelope import Envelope
     from chordmq.records.record import Record
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -79,6 +81,7 @@ def produce(
     rate: Annotated[float | None, typer.Option("--rate", help="At most so many a second.")] = None,
     compression: Compressed = "none",
     acks: Acks = "all",
+    encrypt_with: EncryptWith = None,
     bootstrap: Bootstrap = None,
     as_json: Json = False,
 ) -> None:
@@ -103,7 +106,8 @@ def produce(
         partition=partition,
         rate=rate,
     )
-    settings = {"compression": compression, "acks": acks}
+    settings: dict[str, Any] = {"compression": compression, "acks": acks}
+    settings["encryption"] = envelope(encrypt_with, as_json=as_json)
     try:
         done = run(_produce(address(bootstrap), chosen, settings), as_json=as_json)
     finally:
@@ -139,7 +143,7 @@ def producer_settings(compression: str, acks: str, **more: Any) -> "ProducerSett
     return ProducerSettings(compression=kind, acks=codes[acks], **more)
 
 
-async def _produce(bootstrap: str, chosen: Input, settings: dict[str, str]) -> dict[str, Any]:
+async def _produce(bootstrap: str, chosen: Input, settings: dict[str, Any]) -> dict[str, Any]:
     import asyncio
 
     from chordmq.client.producer import Producer
@@ -219,6 +223,7 @@ class Wanted:
     partitions: list[int] | None
     follow: bool
     render: "Render"
+    encryption: "Envelope | None"
 
 
 def consume(
@@ -250,6 +255,7 @@ def consume(
     template: Annotated[
         str, typer.Option("--format", "-o", metavar="FORMAT", help=f"{FORMAT_HELP}.")
     ] = "%v",
+    encrypt_with: EncryptWith = None,
     bootstrap: Bootstrap = None,
     as_json: Json = False,
 ) -> None:
@@ -271,6 +277,7 @@ def consume(
         partitions=partitions,
         follow=follow,
         render=to_json if as_json else _rendered(template),
+        encryption=envelope(encrypt_with, as_json=as_json),
     )
     run(_consume(address(bootstrap), wanted), as_json=as_json)
 
@@ -311,7 +318,8 @@ async def _consumer(bootstrap: str, wanted: Wanted) -> "Consumer":
     from chordmq.client.membership import GroupSettings
 
     if wanted.group is None:
-        return Consumer(bootstrap, connection=connection())
+        settings = ConsumerSettings(encryption=wanted.encryption)
+        return Consumer(bootstrap, settings, connection())
     if wanted.partitions:
         raise ValueError("a group decides about partitions; leave --partition or --group away")
     if wanted.start.startswith("-") or wanted.start.isdigit():
@@ -323,7 +331,8 @@ async def _consumer(bootstrap: str, wanted: Wanted) -> "Consumer":
     group = GroupSettings(
         group=wanted.group, session_timeout_ms=10_000, rebalance_timeout_ms=30_000
     )
-    return Consumer(bootstrap, ConsumerSettings(group=group, start=start), connection())
+    settings = ConsumerSettings(group=group, start=start, encryption=wanted.encryption)
+    return Consumer(bootstrap, settings, connection())
 
 
 async def _begin(consumer: "Consumer", wanted: Wanted) -> None:

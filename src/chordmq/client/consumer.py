@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from chordmq.client.cluster import Cluster
 from chordmq.client.connection import ConnectionSettings
@@ -20,6 +20,9 @@ from chordmq.client.offsets import (
     fetch_committed,
 )
 from chordmq.records.record import Headers
+
+if TYPE_CHECKING:
+    from chordmq.encryption.envelope import Envelope
 
 REBALANCE_CHECK_S = 0.5
 COMMIT_PATIENCE_S = 10.0
@@ -47,6 +50,8 @@ class ConsumerSettings:
     auto_commit_s: float | None = 5.0
     """How often a group's position is committed; None leaves it to `commit`."""
     fetch: FetchSettings = field(default_factory=FetchSettings)
+    encryption: "Envelope | None" = None
+    """Decrypts the values of all records, and refuses those that are plain."""
 
 
 class Consumer:
@@ -64,7 +69,7 @@ class Consumer:
     ) -> None:
         self.cluster = Cluster(bootstrap, connection)
         self.settings = settings or ConsumerSettings()
-        self._fetcher = Fetcher(self.cluster, self.settings.fetch)
+        self._fetcher = Fetcher(self.cluster, self.settings.fetch, self.settings.encryption)
         self._membership: Membership | None = None
         self._assigned: list[TopicPartition] = []
         self._positions: dict[TopicPartition, int] = {}

@@ -7,6 +7,7 @@ ClientError
  +-- ProtocolMismatch    the peer does not speak a version, or a protocol, that we do
  +-- ServerNotProved     the broker asks for a password that it does not know itself
  +-- DeliveryTimedOut    a record could not be delivered in its time
+ +-- CannotDecrypt       a record was encrypted with another key, or tampered with
  +-- Closed              the producer or consumer was closed already
  +-- BrokerRefused       the broker answered with an error code
 """
@@ -48,6 +49,10 @@ class ServerNotProved(ClientError):
 
 class DeliveryTimedOut(ClientError):
     """A record could not be delivered within its time; whether it is stored is unknown."""
+
+
+class CannotDecrypt(ClientError):
+    """A record was encrypted with a key that we do not have, was tampered with, or is plain."""
 
 
 class Closed(ClientError):

@@ -4,12 +4,12 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from chordmq.client.backoff import Backoff
 from chordmq.client.cluster import Cluster
 from chordmq.client.codes import Code
-from chordmq.client.errors import BrokerRefused, ClientError, ProtocolMismatch, check
+from chordmq.client.errors import BrokerRefused, CannotDecrypt, ClientError, ProtocolMismatch, check
 from chordmq.client.offsets import EARLIEST, Start, TopicPartition, by_topic, offsets_for
 from chordmq.codecs.kafka.messages.fetch import (
     AbortedTransaction,
@@ -19,9 +19,13 @@ from chordmq.codecs.kafka.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from chordmq.encryption.errors import EncryptionError
 from chordmq.errors import ChordMQError
 from chordmq.records.batch import LENGTH_END, verify, walk
 from chordmq.records.record import Record, read_records
+
+if TYPE_CHECKING:
+    from chordmq.encryption.envelope import Envelope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +72,11 @@ class _Asked(NamedTuple):
 class Fetcher:
     """Reads assigned partitions; each leader has at most one request open and one chunk list."""
 
-    def __init__(self, cluster: Cluster, settings: FetchSettings) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: FetchSettings, encryption: "Envelope | None" = None
+    ) -> None:
         self._cluster = cluster
+        self._encryption = encryption
         self._settings = settings
         self._readings: dict[TopicPartition, _Reading] = {}
         self._asked: dict[int, _Asked] = {}
@@ -232,10 +239,24 @@ class Fetcher:
             raise ProtocolMismatch(
                 f"{reading.topic} partition {reading.partition} offset {offset}: {error}"
             ) from error
+        if self._encryption is not None:
+            records = _opened(self._encryption, reading, records)
         reading.offset = following
         if not records:
             return None
         return Chunk(reading.topic, reading.partition, records, following)
+
+
+def _opened(encryption: "Envelope", reading: _Reading, records: list[Record]) -> list[Record]:
+    """Decrypt records; the position stays before a chunk with one that cannot be."""
+    found = []
+    for record in records:
+        try:
+            found.append(encryption.open(reading.topic, record))
+        except EncryptionError as error:
+            place = f"{reading.topic} partition {reading.partition} offset {record.offset}"
+            raise CannotDecrypt(f"{place}: {error}") from error
+    return found
 
 
 def decode_batches(

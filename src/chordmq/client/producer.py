@@ -4,8 +4,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from chordmq.client.backoff import Backoff
 from chordmq.client.cluster import Cluster
@@ -36,6 +37,9 @@ from chordmq.codecs.kafka.messages.produce import (
 from chordmq.records.compression import Compression
 from chordmq.records.record import Headers, NewRecord
 
+if TYPE_CHECKING:
+    from chordmq.encryption.envelope import Envelope
+
 ACKS_ALL = -1
 TRANSACTION_TIMEOUT_MS = 60_000
 
@@ -62,6 +66,8 @@ class ProducerSettings:
     buffer_bytes: int = 32 * 1024 * 1024
     """Records beyond this wait in `send` until others are delivered."""
     delivery_timeout_s: float = 120.0
+    encryption: "Envelope | None" = None
+    """Encrypts the values of all records; see `chordmq.encryption`."""
 
 
 class Producer:
@@ -160,6 +166,8 @@ class Producer:
         if partition is not None and not 0 <= partition < count:
             raise BrokerRefused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} partition {partition}")
         deliveries = []
+        if self.settings.encryption is not None:
+            records = map(partial(self.settings.encryption.seal, topic), records)
         for record in records:
             size = size_of(record)
             if self._closed or self._buffered + size > self.settings.buffer_bytes:
