@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.conftest import StartNode
+from tests.interop.program import built, installed
+from tests.interop.test_java import CLASSES, LIBRARIES, OPTIONS
 from tests.running_node import RunningNode
 
 SEED = int(os.environ.get("CHORDMQ_TEST_SEED", "20261115"))
@@ -25,15 +27,22 @@ INPUTS_PER_ROUND = 40
 PARTITIONS = 3
 WORKERS = 2
 DRAIN_S = 60.0
-PROGRAM = Path(__file__).with_name("transformer.py")
+LIBRDKAFKA = (sys.executable, str(Path(__file__).with_name("transformer.py")))
+
+
+def java() -> tuple[str, ...]:
+    """Return the command of the Java transformer, which uses the second transaction protocol."""
+    classpath = f"{built(CLASSES)}:{built(LIBRARIES)}/*"
+    return (installed("java"), *OPTIONS, "-cp", classpath, "Transformer")
 
 
 class Workers:
     """Processes that transform; each is started again when it has died."""
 
-    def __init__(self, node: RunningNode, log: Path) -> None:
+    def __init__(self, node: RunningNode, log: Path, command: Sequence[str]) -> None:
         self._node = node
         self._log = log
+        self._command = command
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * WORKERS
 
     def keep_alive(self) -> None:
@@ -66,7 +75,7 @@ class Workers:
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, PROGRAM, self._node.bootstrap, "in", "out", str(number)],
+                [*self._command, self._node.bootstrap, "in", "out", str(number)],
                 stdout=log,
                 stderr=log,
             )
@@ -77,17 +86,32 @@ def own(start_node: StartNode) -> RunningNode:
     return start_node({"broker.group.min.session.timeout.ms": "500"})
 
 
-@pytest.fixture
-def workers(own: RunningNode, tmp_path: Path) -> Iterator[Workers]:
-    workers = Workers(own, tmp_path / "workers.log")
-    yield workers
-    workers.close()
+@contextlib.contextmanager
+def working(node: RunningNode, command: Sequence[str]) -> Iterator[Workers]:
+    workers = Workers(node, node.directory / "workers.log", command)
+    try:
+        yield workers
+    finally:
+        workers.close()
 
 
 def test_every_input_has_exactly_one_result_though_clients_and_node_are_killed(
-    own: RunningNode, workers: Workers
+    own: RunningNode,
 ) -> None:
     """C3: kill -9 of clients and of the node at random points, pauses beyond every time-out."""
+    with working(own, LIBRDKAFKA) as workers:
+        strike_and_count(own, workers)
+
+
+@pytest.mark.slow
+def test_the_same_holds_when_every_transaction_has_an_epoch_of_its_own(own: RunningNode) -> None:
+    """C3: the second protocol, by the Java client."""
+    with working(own, java()) as workers:
+        strike_and_count(own, workers)
+
+
+def strike_and_count(own: RunningNode, workers: Workers) -> None:
+    """Feed the workers while things die, then look for one result of each input."""
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     create(own.bootstrap)
