@@ -4,6 +4,7 @@ import pytest
 
 from chordmq.broker.offsets import CommittedOffset, OffsetKey, OffsetRecord, Offsets
 from chordmq.errors import OffsetMetadataTooLarge
+from chordmq.records.marker import Marker
 
 A0 = OffsetKey("g", "a", 0)
 A1 = OffsetKey("g", "a", 1)
@@ -76,3 +77,43 @@ def test_an_offset_with_its_own_expiry_goes_at_that_time(offsets: Offsets) -> No
     offsets.replay(offsets.commit(A0, at(5, expire_ms=30)))
     (expired,) = offsets.expire("g", lambda topic, committed: 0, 10_000, 30)
     assert expired.key == A0
+
+
+MARKER = Marker(1, 0, is_commit=True)
+
+
+def test_pending_offsets_count_with_the_marker_of_their_producer_and_partition(
+    offsets: Offsets,
+) -> None:
+    """C3: a transaction's offsets are decided where they are logged, each by its own marker."""
+    offsets.replay_pending(3, 1, OffsetRecord(A0, at(9)))
+    offsets.replay_pending(4, 1, OffsetRecord(OTHER, at(9)))
+    offsets.replay_pending(3, 2, OffsetRecord(B0, at(9)))
+    assert offsets.pending("g") == {("a", 0), ("b", 0)}
+    assert offsets.replay_marker(3, MARKER) == ["g"]
+    assert offsets.pending("g") == {("b", 0)}
+    assert offsets.of_group("g")["a", 0].offset == 9
+    assert offsets.of_group("other")["a", 0].offset == 5
+    assert offsets.replay_marker(3, Marker(2, 0, is_commit=False)) == []
+    assert offsets.of_group("g")["b", 0].offset == 5
+
+
+def test_a_later_commit_is_not_undone_by_a_pending_one_but_another_pending_one_stays(
+    offsets: Offsets,
+) -> None:
+    offsets.replay_pending(3, 1, OffsetRecord(A0, at(8)))
+    offsets.replay_pending(3, 2, OffsetRecord(A0, at(9)))
+    offsets.replay_marker(3, MARKER)
+    assert offsets.pending("g") == {("a", 0)}
+    offsets.replay(OffsetRecord(A0, at(20)))
+    assert offsets.pending("g") == set()
+
+
+def test_deleting_a_group_or_a_topic_deletes_what_is_pending_too(offsets: Offsets) -> None:
+    for delete in (offsets.delete_group, offsets.delete_topic):
+        offsets.replay_pending(3, 1, OffsetRecord(OffsetKey("g", "g", 0), at(9)))
+        assert "g" in offsets.topics()
+        for record in delete("g"):
+            offsets.replay(record)
+        assert offsets.pending("g") == set()
+        assert offsets.of_group("g") == {}

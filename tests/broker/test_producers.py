@@ -5,8 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordmq.broker.producers import ProducerState
-from chordmq.errors import CorruptBatch, DuplicateSequence, OutOfOrderSequence, StaleProducerEpoch
-from chordmq.records.batch import BatchHeader
+from chordmq.errors import (
+    CoordinatorFenced,
+    CorruptBatch,
+    DuplicateSequence,
+    InvalidTransactionState,
+    OutOfOrderSequence,
+    StaleProducerEpoch,
+)
+from chordmq.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from chordmq.records.marker import Marker
 
 
 def batch(sequence: int, count: int = 1, *, epoch: int = 0, offset: int = 0) -> BatchHeader:
@@ -108,3 +116,75 @@ def test_garbage_instead_of_a_snapshot_is_refused(data: bytes) -> None:
         state.restore(data)
     except CorruptBatch:
         assert state.producers == {}
+
+
+def in_transaction(sequence: int, *, epoch: int = 0, offset: int = 0) -> BatchHeader:
+    header = batch(sequence, epoch=epoch, offset=offset)
+    header.attributes = TRANSACTIONAL
+    return header
+
+
+def ended(state: ProducerState, offset: int, *, epoch: int = 0, is_commit: bool = True) -> None:
+    header = batch(-1, epoch=epoch, offset=offset)
+    header.attributes = TRANSACTIONAL | CONTROL
+    state.replay(header, Marker(7, epoch, is_commit, coordinator_epoch=2))
+
+
+def test_a_transaction_begins_only_where_its_coordinator_knows_of_it() -> None:
+    """C3: nobody would end it otherwise."""
+    state = ProducerState()
+    with pytest.raises(InvalidTransactionState):
+        state.check(in_transaction(0))
+    assert state.check(in_transaction(0), is_enlisted=True) is None
+    state.replay(in_transaction(0))
+    assert state.check(in_transaction(1)) is None
+    ended(state, 1)
+    assert state.check(in_transaction(0)) == 0, "a repetition is known after the end too"
+    with pytest.raises(InvalidTransactionState):
+        state.check(in_transaction(1))
+
+
+def test_within_a_transaction_every_batch_is_part_of_it() -> None:
+    state = stored(in_transaction(0))
+    with pytest.raises(InvalidTransactionState):
+        state.check(batch(1))
+
+
+def test_a_marker_of_a_newer_epoch_fences_the_late_batches_of_the_older() -> None:
+    state = stored(in_transaction(0))
+    ended(state, 1, epoch=1)
+    with pytest.raises(StaleProducerEpoch):
+        state.check(in_transaction(1), is_enlisted=True)
+    assert state.check(in_transaction(0, epoch=1), is_enlisted=True) is None
+
+
+def test_markers_of_an_older_epoch_or_coordinator_are_refused() -> None:
+    state = stored(in_transaction(0, epoch=3))
+    ended(state, 1, epoch=3)
+    with pytest.raises(StaleProducerEpoch):
+        state.check_marker(Marker(7, 2, is_commit=True, coordinator_epoch=2))
+    with pytest.raises(CoordinatorFenced):
+        state.check_marker(Marker(7, 3, is_commit=True, coordinator_epoch=1))
+    state.check_marker(Marker(7, 3, is_commit=True, coordinator_epoch=2))
+    state.check_marker(Marker(8, 0, is_commit=True))
+
+
+def test_a_producer_in_a_transaction_does_not_expire() -> None:
+    state = stored(in_transaction(0))
+    for now_ms in (1000, 2000, 3000):
+        state.expire(now_ms=now_ms, idle_ms=500)
+    assert 7 in state.producers
+
+
+def test_a_snapshot_holds_open_and_aborted_transactions() -> None:
+    """C3: the stable offset and the aborted transactions survive a restart."""
+    state = stored(in_transaction(0, offset=10))
+    ended(state, 11, is_commit=False)
+    state.replay(in_transaction(1, offset=12))
+    copy = ProducerState()
+    copy.restore(state.snapshot())
+    assert copy.transactions.aborted == state.transactions.aborted != []
+    assert copy.transactions.stable_offset(100) == 12
+    assert copy.producers[7].coordinator_epoch == 2
+    ended(copy, 13)
+    assert copy.transactions.stable_offset(100) == 100

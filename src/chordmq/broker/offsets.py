@@ -75,8 +75,9 @@ class Offsets:
         }
 
     def topics(self) -> set[str]:
-        """Return the topics in which any group has committed."""
-        return {topic for places in self._groups.values() for topic, _ in places}
+        """Return the topics in which any group has committed, or will."""
+        committed = {topic for places in self._groups.values() for topic, _ in places}
+        return committed.union(key.topic for offsets in self._pending.values() for key in offsets)
 
     def commits(
         self, group_id: str, commits: Iterable[Commit], now_ms: int, retention_ms: int = -1
@@ -109,20 +110,22 @@ class Offsets:
         return OffsetRecord(key, committed)
 
     def delete_group(self, group_id: str) -> list[OffsetRecord]:
-        """Return the records that delete all offsets of a group."""
+        """Return the records that delete all offsets of a group, pending ones too."""
         return [
             OffsetRecord(OffsetKey(group_id, topic, partition), None)
-            for topic, partition in self.of_group(group_id)
+            for topic, partition in self.of_group(group_id).keys() | self.pending(group_id)
         ]
 
     def delete_topic(self, topic: str) -> list[OffsetRecord]:
-        """Return the records that delete all offsets in a topic."""
-        return [
-            OffsetRecord(OffsetKey(group_id, topic, partition), None)
+        """Return the records that delete all offsets in a topic, pending ones too."""
+        keys = {
+            OffsetKey(group_id, topic, partition)
             for group_id, places in self._groups.items()
             for name, partition in places
             if name == topic
-        ]
+        }
+        keys.update(key for offsets in self._pending.values() for key in offsets if key[1] == topic)
+        return [OffsetRecord(key, None) for key in keys]
 
     def expire(
         self,
