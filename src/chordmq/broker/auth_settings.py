@@ -1,5 +1,6 @@
 """How clients prove who they are, as the operator sets it."""
 
+import re
 from dataclasses import dataclass, field
 
 from chordmq.errors import InvalidSetting
@@ -83,7 +84,8 @@ class AuthSettings:
     @property
     def supers(self) -> frozenset[str]:
         """Return the names of those who may do everything."""
-        texts = self.super_users.replace(",", ";").split(";")
+        # Commas belong to the names in certificates; between `User:`s they come from YAML lists.
+        texts = re.split(r";|,(?=\s*User:)", self.super_users)
         return frozenset(filter(None, (text.strip().removeprefix(USER_PREFIX) for text in texts)))
 
     def check(self) -> None:

@@ -5,7 +5,9 @@ import hmac
 import secrets
 import ssl
 from collections import OrderedDict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import structlog
 from ldap3 import NONE, SIMPLE, Connection, Server, Tls
@@ -43,9 +45,9 @@ class Directory:
 
     async def check(self, name: str, password: str) -> Principal:
         """Return the user with its groups, or raise AuthenticationFailed."""
-        if not password:
+        if not name or not password:
             # A directory takes a bind without a password as one without a name, and grants it.
-            raise AuthenticationFailed("the password is empty")
+            raise AuthenticationFailed("the name or the password is empty")
         digest = hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
         known = self._known.get(digest)
         if known is not None and known[1] > self._clock.monotonic_s():
@@ -67,7 +69,7 @@ class Directory:
         try:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, self._bind, name, password)
-        except LDAPException as error:
+        except (LDAPException, OSError) as error:
             # The texts of the library may repeat what it was given.
             log.error("the directory does not answer", fault=type(error).__name__)
             raise AuthenticationFailed("the directory does not answer") from None
@@ -77,26 +79,20 @@ class Directory:
     def _bind(self, name: str, password: str) -> Principal:
         template = self._settings.bind_template
         user = template.replace("{name}", escape_rdn(name)) if template else self._find(name)
-        connection = self._connection(user, password)
-        try:
-            if not connection.bind():
+        with self._bound(user, password) as connection:
+            if not connection.bound:
                 raise AuthenticationFailed("the directory refuses name or password")
             return Principal(name, self._groups(connection, user))
-        finally:
-            connection.unbind()
 
     def _find(self, name: str) -> str:
         """Return the one entry of the user, as the service account sees it."""
         settings = self._settings
-        connection = self._connection(settings.search_user, settings.search_password)
-        try:
-            if not connection.bind():
+        with self._bound(settings.search_user, settings.search_password) as connection:
+            if not connection.bound:
                 raise AuthenticationFailed("the directory refuses the service account")
             wanted = settings.search_filter.replace("{name}", escape_filter_chars(name))
             connection.search(settings.search_base, wanted, size_limit=2)
             found = [entry.entry_dn for entry in connection.entries]
-        finally:
-            connection.unbind()
         if len(found) != 1:
             raise AuthenticationFailed("the directory knows no such user, or several")
         return str(found[0])
@@ -114,18 +110,28 @@ class Directory:
             str(value) for entry in connection.entries for value in entry[attribute].values
         )
 
-    def _connection(self, user: str, password: str) -> Connection:
+    @contextmanager
+    def _bound(self, user: str, password: str) -> Iterator[Connection]:
+        """Give a connection on which the bind was tried; `bound` says with what success."""
         connection = Connection(
             self._server,
             user=user,
             password=password,
             authentication=SIMPLE if password else None,
-            receive_timeout=self._settings.timeout_s,
+            receive_timeout=_whole(self._settings.timeout_s),
             read_only=True,
         )
-        if self._settings.start_tls:
-            connection.start_tls()
-        return connection
+        try:
+            connection.open()
+            if self._settings.start_tls:
+                connection.start_tls()
+            connection.bind()
+            yield connection
+        finally:
+            connection.strategy.close()
+            # What failed halfway is not closed by the library.
+            if connection.socket is not None:
+                connection.socket.close()
 
 
 def _server(settings: LdapSettings) -> Server:
@@ -139,6 +145,9 @@ def _server(settings: LdapSettings) -> Server:
             )
         except LDAPException as error:
             raise InvalidSetting(f"auth.ldap.ca: {error}") from None
-    return Server(
-        settings.url, get_info=NONE, tls=tls, connect_timeout=max(1, round(settings.timeout_s))
-    )
+    return Server(settings.url, get_info=NONE, tls=tls, connect_timeout=_whole(settings.timeout_s))
+
+
+def _whole(seconds: float) -> int:
+    """Return a time-out as ldap3 wants it."""
+    return max(1, round(seconds))
