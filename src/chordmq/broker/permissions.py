@@ -230,7 +230,9 @@ class Permissions:
         self._tell(Changed("acl", tuple(map(str, add)), tuple(map(str, remove)), by))
 
     async def _save_role(self, role: Role, by: str) -> None:
-        permissions = () if role.name in BUILT_IN else role.permissions
+        permissions = role.permissions
+        if role.name in BUILT_IN:
+            role, permissions = replace(BUILT_IN[role.name], members=role.members), ()
         rows = tuple(PermissionRow(p.kind, p.name, p.match, p.operation) for p in permissions)
         await self._table.save_role(RoleRow(role.name, rows, role.members))
         old = self.roles.get(role.name)
