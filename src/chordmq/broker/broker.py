@@ -13,7 +13,7 @@ from chordmq.broker.partition import Partition, Shared, log_settings
 from chordmq.broker.permissions import AclSettings, Permissions
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.settings import BrokerSettings
-from chordmq.broker.share_coordinator import ShareCoordinator
+from chordmq.broker.share_coordinator import ShareCoordinator, policy_of
 from chordmq.broker.topics import Topic, Topics
 from chordmq.broker.transaction_coordinator import TransactionCoordinator
 from chordmq.broker.upkeep import Upkeep
@@ -58,8 +58,10 @@ class Broker:
         self.audit = Auditor(self, directory, HeadTable(self.database))
         self.groups = GroupCoordinator(self)
         self.transactions = TransactionCoordinator(self, self.groups)
-        self.cursors = Cursors(self)
         self.group_settings = GroupOverrides(GroupSettingsTable(self.database), settings)
+        self.cursors = Cursors(
+            self, lambda group, topic: policy_of(self.group_settings.of(group), topic)
+        )
         self.share_groups = ShareCoordinator(
             self, self.cursors, self.group_settings, self.groups.has
         )

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import structlog
@@ -41,10 +41,14 @@ Place = tuple[bytes, int]
 
 
 class Cursors:
-    """Opens, keeps and deletes cursors; nothing is answered before it is in the log."""
+    """Opens, keeps and deletes cursors; nothing is answered before it is in the log.
 
-    def __init__(self, host: Host) -> None:
+    `policy_of` says by which rules a group reads a topic unless whoever opens a cursor says so.
+    """
+
+    def __init__(self, host: Host, policy_of: Callable[[str, str], Policy]) -> None:
         self._host = host
+        self._policy_of = policy_of
         self._log = InternalLog(host, CURSOR_TOPIC)
         self._groups: dict[str, dict[Place, Cursor]] = {}
         self._by_name: dict[str, Cursor] = {}
@@ -102,7 +106,7 @@ class Cursors:
         snapshot = CursorSnapshot(start=start, created_ms=now_ms, written_ms=now_ms)
         await self._append([CursorRecord(key, snapshot)])
         existing = self.find(*key)  # opened by somebody else meanwhile
-        return existing or self._add(key, snapshot, policy or Policy())
+        return existing or self._add(key, snapshot, policy)
 
     def find(self, group: str, topic_id: bytes, partition: int) -> Cursor | None:
         """Return a group's cursor in a partition, if there is one."""
@@ -179,14 +183,17 @@ class Cursors:
         topics = {topic.id: topic for topic in self._host.topics}
         for key, snapshot in snapshots.items():
             if _exists(topics.get(key.topic_id), key.partition):
-                self._add(key, snapshot, Policy())
+                self._add(key, snapshot)
             else:  # deleted just before the node went down
                 self._delete_quietly(key)
         self.loaded.set()
         log.info("cursors loaded", cursors=len(self._by_name))
 
-    def _add(self, key: CursorKey, snapshot: CursorSnapshot, policy: Policy) -> Cursor:
+    def _add(
+        self, key: CursorKey, snapshot: CursorSnapshot, policy: Policy | None = None
+    ) -> Cursor:
         partition = self._host.topics.by_id(key.topic_id).partitions[key.partition]
+        policy = policy or self._policy_of(key.group, partition.topic)
         cursor = Cursor(key, partition, snapshot, policy, self)
         self._groups.setdefault(key.group, {})[key.topic_id, key.partition] = cursor
         self._by_name[_name(key)] = cursor

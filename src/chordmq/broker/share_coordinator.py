@@ -59,11 +59,8 @@ class ShareCoordinator:
         self._timer_ms = 0
 
     async def run(self) -> None:
-        """Give the cursors that were read from the log the rules of their groups; then serve."""
+        """Serve until cancelled; then no timer fires any more."""
         try:
-            await self._cursors.loaded.wait()
-            for group_id in self._cursors.groups():
-                self._apply_settings(group_id)
             await asyncio.Event().wait()
         finally:
             if self._timer is not None:
@@ -118,10 +115,7 @@ class ShareCoordinator:
                 self._cursors.find(group.group_id, topic.id, other) for other in range(index)
             )
             start_ms = EARLIEST if grown else self._start_ms(settings)
-            policy = policy_of(settings, name)
-            wanted.append(
-                self._cursors.open(group.group_id, name, index, start_ms=start_ms, policy=policy)
-            )
+            wanted.append(self._cursors.open(group.group_id, name, index, start_ms=start_ms))
         for result in await asyncio.gather(*wanted, return_exceptions=True):
             # A topic deleted meanwhile is not the member's fault.
             if isinstance(result, BaseException) and not isinstance(result, UnknownTopic):
