@@ -293,6 +293,18 @@ class CannotStart(Exception):
     """The node cannot start; the message says what is in the way and what to change."""
 
 
+class StaleMemberEpoch(ChordMQError):
+    """The member has been told a newer epoch than the one it speaks of."""
+
+
+class UnreleasedInstance(ChordMQError):
+    """Another process holds this static member's instance id and has not left."""
+
+
+class UnsupportedAssignor(ChordMQError):
+    """The node does not offer the assignor that the member wants."""
+
+
 class FencedMemberEpoch(ChordMQError):
     """The member speaks of an epoch that is not its own; it must join again."""
 

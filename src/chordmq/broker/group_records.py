@@ -13,12 +13,15 @@ A key starts with its type, a value with its version, both i16; a null value del
 
 Strings carry their length as i16, bytes and arrays as i32; from value version 4 on all three as an
 unsigned varint of length + 1, and structures end with tagged fields. This node writes version 3,
-which every tool reads, and version 1 for an offset with its own expiry.
+which every tool reads, and version 1 for an offset with its own expiry. Groups of the consumer
+protocol are in `consumer_records`.
 """
 
 import struct
 from typing import NamedTuple
 
+from chordmq.broker import consumer_records
+from chordmq.broker.consumer_image import ConsumerRecord
 from chordmq.broker.membership import GroupSnapshot, MemberSnapshot
 from chordmq.broker.offsets import CommittedOffset, OffsetKey, OffsetRecord
 from chordmq.codecs.cursor import read_uvarint
@@ -43,7 +46,7 @@ class GroupRecord(NamedTuple):
     snapshot: GroupSnapshot | None
 
 
-GroupLogRecord = OffsetRecord | GroupRecord
+GroupLogRecord = OffsetRecord | GroupRecord | ConsumerRecord
 
 
 def write(record: GroupLogRecord) -> tuple[bytes, bytes | None]:
@@ -53,9 +56,11 @@ def write(record: GroupLogRecord) -> tuple[bytes, bytes | None]:
         value = None if committed is None else _offset_value(committed)
         name = _string(key.group_id) + _string(key.topic)
         return _INT16.pack(OFFSET_KEYS[-1]) + name + _INT32.pack(key.partition), value
-    snapshot = record.snapshot
-    value = None if snapshot is None else _group_value(snapshot)
-    return _INT16.pack(GROUP_KEY) + _string(record.group_id), value
+    if isinstance(record, GroupRecord):
+        snapshot = record.snapshot
+        value = None if snapshot is None else _group_value(snapshot)
+        return _INT16.pack(GROUP_KEY) + _string(record.group_id), value
+    return consumer_records.write(record)
 
 
 def read(key: bytes, value: bytes | None) -> GroupLogRecord | None:
@@ -68,6 +73,8 @@ def read(key: bytes, value: bytes | None) -> GroupLogRecord | None:
     if kind == GROUP_KEY:
         group_id = cursor.string()
         return GroupRecord(group_id, None if value is None else _read_group(group_id, value))
+    if kind in consumer_records.KEYS:
+        return consumer_records.read(kind, key, value)
     return None
 
 
