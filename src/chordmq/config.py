@@ -20,6 +20,7 @@ from chordmq.broker.auth_settings import AuthSettings
 from chordmq.broker.permissions import AclSettings
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
 from chordmq.errors import InvalidSetting
+from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.certificates import TlsSettings
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.logs import ROOT, LogsSettings, check_level
@@ -40,8 +41,12 @@ HTTP_SETTINGS = (
     "connections_per_address_max",
     "idle_timeout_s",
     "partial_frame_timeout_s",
+    "memory_max",
+    "body_size_max",
+    "batch_records_max",
+    "streams_per_client_max",
 )
-"""What a listener can be told that means something to HTTP; its requests are small."""
+"""What a listener can be told that means something to HTTP."""
 PORT_MAX = 65535
 PLACEHOLDER = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 
@@ -60,9 +65,7 @@ class Config:
     insecure: bool = False
     """Listen beyond this machine although nobody has to authenticate."""
     kafka: ListenerSettings = field(default_factory=ListenerSettings)
-    http: ListenerSettings = field(
-        default_factory=lambda: ListenerSettings(port=8080, connections_max=1_000)
-    )
+    http: HttpSettings = field(default_factory=HttpSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     acl: AclSettings = field(default_factory=AclSettings)

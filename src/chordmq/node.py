@@ -16,8 +16,9 @@ from chordmq.broker.measures import broker_measures, login_measures
 from chordmq.broker.users import Users
 from chordmq.clock import Clock
 from chordmq.config import Config, demands_login, knows_certificates
-from chordmq.errors import CannotStart
+from chordmq.errors import CannotStart, ShuttingDown
 from chordmq.fronts.admin.app import Admin, application
+from chordmq.fronts.admin.call import Shared
 from chordmq.fronts.admin.connection import HttpFront
 from chordmq.fronts.admin.login import Door
 from chordmq.fronts.kafka.call import KafkaFront
@@ -101,6 +102,12 @@ class Node:
             "partitions": sum(len(topic.partitions) for topic in self.broker.topics),
         }
 
+    def _serving_broker(self) -> Broker:
+        """Return the broker, or raise ShuttingDown with the reason why clients are not served."""
+        if self._stands_in_the_way:
+            raise ShuttingDown(self._stands_in_the_way)
+        return self.broker
+
     async def reload(self) -> None:
         """Read the files again that may change while the node runs: its certificates."""
         await self.kafka.reload_certificates()
@@ -117,7 +124,10 @@ class Node:
             # The broker is there before anybody can be authenticated.
             lambda: self.broker.audit if self.authenticator else None,
         )
-        admin = Admin(metrics=self.metrics, waiting=self.waiting, info=self.info, door=door)
+        shared = Shared(broker=self._serving_broker, settings=self.config.http)
+        admin = Admin(
+            metrics=self.metrics, waiting=self.waiting, info=self.info, door=door, shared=shared
+        )
         front = HttpFront(self.http, application(admin))
         await self._listen(self.http, front.connect)
         stack.push_async_callback(self.http.close, HTTP_CLOSE_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""The HTTP interface: is the node alive and ready, what does it measure, how much does it log."""
+"""The HTTP front: its routes, and how the node is, what it measures and how much it logs."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -13,21 +13,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from chordmq import errors, logs
+from chordmq import logs
 from chordmq.errors import ChordMQError
-from chordmq.fronts.admin import users
+from chordmq.fronts.admin import (
+    cluster,
+    groups,
+    pages,
+    permissions,
+    records,
+    stream,
+    topics,
+    users,
+)
 from chordmq.fronts.admin.bodies import read_object
+from chordmq.fronts.admin.call import Shared
+from chordmq.fronts.admin.errors import fail, refuse, refuse_by_status
 from chordmq.fronts.admin.login import Door, Login, check_super
 from chordmq.metrics import CONTENT_TYPE, Metrics
-
-STATUSES: dict[type[ChordMQError], HTTPStatus] = {
-    errors.AuthenticationFailed: HTTPStatus.UNAUTHORIZED,
-    errors.ClusterAccessDenied: HTTPStatus.FORBIDDEN,
-    errors.UnknownUser: HTTPStatus.NOT_FOUND,
-    errors.UnknownToken: HTTPStatus.NOT_FOUND,
-    errors.UserExists: HTTPStatus.CONFLICT,
-}
-"""What a refusal is in HTTP; those not here are bad requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ class Admin:
     info: Callable[[], Mapping[str, Any]]
     """Returns what the node says about itself."""
     door: Door = field(default_factory=Door)
+    shared: Shared = field(default_factory=Shared)
 
 
 class AdminApp:
@@ -87,14 +90,21 @@ class AdminApp:
 def application(admin: Admin) -> Starlette:
     """Return the HTTP interface of a node."""
     app = AdminApp(admin)
-    return Starlette(
+    site = Starlette(
         routes=[
             Route("/healthz", app.healthz),
             Route("/ready", app.ready),
             Route("/metrics", app.metrics),
             Route("/v1/info", app.info),
             Route("/v1/log-levels", app.log_levels, methods=["GET", "PUT"]),
+            *topics.ROUTES,
+            *records.ROUTES,
+            *stream.ROUTES,
+            *groups.ROUTES,
+            *cluster.ROUTES,
             *users.ROUTES,
+            *permissions.ROUTES,
+            *pages.ROUTES,
         ],
         middleware=[Middleware(Login, door=admin.door)],
         exception_handlers={
@@ -103,31 +113,5 @@ def application(admin: Admin) -> Starlette:
             Exception: fail,
         },
     )
-
-
-def refuse(_request: Request, error: Exception) -> Response:
-    """Answer a request that the node refuses."""
-    assert isinstance(error, ChordMQError)
-    status = STATUSES.get(type(error), HTTPStatus.BAD_REQUEST)
-    return complaint(status, type(error).__name__, str(error))
-
-
-def refuse_by_status(_request: Request, error: Exception) -> Response:
-    """Answer a request that fits no route."""
-    assert isinstance(error, HTTPException)
-    status = HTTPStatus(error.status_code)
-    response = complaint(status, status.phrase.replace(" ", ""), str(error.detail))
-    response.headers.update(error.headers or {})
-    return response
-
-
-def fail(_request: Request, _error: Exception) -> Response:
-    """Answer when the node itself is at fault; the log has the details."""
-    return complaint(
-        HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "a fault of this node; its log says more"
-    )
-
-
-def complaint(status: HTTPStatus, error: str, message: str) -> Response:
-    """Return the form that every error has."""
-    return JSONResponse({"error": error, "message": message}, status)
+    site.state.shared = admin.shared
+    return site

@@ -61,6 +61,7 @@ class HttpConnection(H11Protocol):
         if self._is_admitted:
             # What is in this state is in that of every request of the connection.
             self.app_state["certified"] = self._listener.principal(transport)
+            self.app_state["abort"] = cast(asyncio.Transport, transport).abort
             super().connection_made(cast(asyncio.Transport, transport))
         else:
             cast(asyncio.Transport, transport).abort()
@@ -104,4 +105,4 @@ class HttpConnection(H11Protocol):
         self.transport.close()
 
     def resume(self) -> None:
-        """Read on; the memory limit never stops HTTP, whose requests are small."""
+        """Read on; HTTP counts what requests hold by itself, and refuses what is too much."""

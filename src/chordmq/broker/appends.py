@@ -1,0 +1,112 @@
+"""Joins what clients append to a partition in one turn of the event loop into one batch."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from chordmq.broker.partition import Partition
+from chordmq.errors import ChordMQError, UnknownTopic
+from chordmq.records.batch import HEADER_SIZE
+from chordmq.records.record import NewRecord, build_batch
+
+RECORD_OVERHEAD_MAX = 40
+"""Bytes that a record takes besides key, value and headers, at most: its seven numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The records of one client, and its future for the offset of the first."""
+
+    records: Sequence[NewRecord]
+    size: int
+    offset: asyncio.Future[int]
+
+
+class Appends:
+    """What waits for the end of this turn; one write and one flush then serve all of it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Partition, list[Waiting]] = {}
+        self.batches = 0
+        self.records = 0
+
+    def append(self, partition: Partition, records: Sequence[NewRecord]) -> asyncio.Future[int]:
+        """Return a future for the first record's offset, done when all are committed.
+
+        The records stay together in one batch, in their order.
+        """
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._write_all)
+        waiting = Waiting(records, sum(map(_size, records)), loop.create_future())
+        self._waiting.setdefault(partition, []).append(waiting)
+        return waiting.offset
+
+    def _write_all(self) -> None:
+        everything, self._waiting = self._waiting, {}
+        for partition, waiting in everything.items():
+            for joined in _joined(waiting, partition.settings.max_message_bytes - HEADER_SIZE):
+                self._write(partition, joined)
+
+    def _write(self, partition: Partition, joined: list[Waiting]) -> None:
+        records = [record for waiting in joined for record in waiting.records]
+        try:
+            appended = partition.append(memoryview(build_batch(records)))
+        except ChordMQError as error:
+            if len(joined) == 1:
+                _refuse(joined[0], error)
+            else:  # one client's records must not fail another's
+                for waiting in joined:
+                    self._write(partition, [waiting])
+            return
+        self.batches += 1
+        self.records += len(records)
+        base_offset = appended.base_offset
+        committed = partition.committed(appended.next_offset)
+        for waiting in joined:
+            _tell(waiting, base_offset, committed)
+            base_offset += len(waiting.records)
+
+
+def _joined(waiting: list[Waiting], size_max: int) -> Iterator[list[Waiting]]:
+    """Yield who shares a batch; one that is too large by itself is refused by itself."""
+    joined: list[Waiting] = []
+    size = 0
+    for one in waiting:
+        if joined and size + one.size > size_max:
+            yield joined
+            joined, size = [], 0
+        joined.append(one)
+        size += one.size
+    yield joined
+
+
+def _tell(waiting: Waiting, offset: int, committed: asyncio.Future[None] | None) -> None:
+    if committed is None:
+        _answer(waiting, offset)
+        return
+
+    def done(future: asyncio.Future[None]) -> None:
+        if future.cancelled():
+            _refuse(waiting, UnknownTopic("the topic was deleted meanwhile"))
+        else:
+            _answer(waiting, offset)
+
+    committed.add_done_callback(done)
+
+
+def _answer(waiting: Waiting, offset: int) -> None:
+    if not waiting.offset.done():
+        waiting.offset.set_result(offset)
+
+
+def _refuse(waiting: Waiting, error: ChordMQError) -> None:
+    if not waiting.offset.done():
+        waiting.offset.set_exception(error)
+
+
+def _size(record: NewRecord) -> int:
+    size = RECORD_OVERHEAD_MAX + len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += 10 + len(name.encode()) + len(value or b"")
+    return size

@@ -1,0 +1,158 @@
+"""Follows partitions for one client: committed records in order, and word when there are more."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from chordmq.broker.partition import Partition
+from chordmq.errors import InvalidRequest, OffsetOutOfRange, UnknownTopic
+from chordmq.records.batch import BatchHeader, walk
+from chordmq.records.record import Record, read_records
+
+Offsets = dict[int, int]
+"""The offset of the next record, by partition."""
+
+
+class Found(NamedTuple):
+    """A record, and the partition that holds it."""
+
+    partition: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets that the log does not hold any more, or never got to hold."""
+
+    partition: int
+    wanted: int
+    next: int
+
+
+class Feed:
+    """A position in some partitions of a topic, and a reader who waits there.
+
+    Records of transactions show up when these are committed, and never when they are aborted.
+    """
+
+    def __init__(self, partitions: Mapping[int, Partition], offsets: Mapping[int, int]) -> None:
+        self._partitions = dict(partitions)
+        self.offsets: Offsets = {index: offsets.get(index, 0) for index in partitions}
+        self._woken = asyncio.Event()
+        self._turn = 0
+
+    def take(self, count_max: int, bytes_max: int) -> list[Found]:
+        """Return the next records and move past them; raise OffsetOutOfRange at a gap."""
+        for gap in self._gaps():  # before any record is taken, so that none is lost
+            raise OffsetOutOfRange(f"partition {gap.partition} has no offset {gap.wanted}")
+        found: list[Found] = []
+        indexes = list(self._partitions)
+        self._turn += 1
+        for number in range(len(indexes)):
+            # Another partition begins each time, so that none is starved by a busy one.
+            index = indexes[(self._turn + number) % len(indexes)]
+            bytes_max -= self._take_from(index, found, count_max, bytes_max)
+            if len(found) >= count_max or bytes_max <= 0:
+                break
+        return found
+
+    def skip_gaps(self) -> list[Gap]:
+        """Go to the nearest record there is where the next one is missing; say what is skipped."""
+        gaps = list(self._gaps())
+        self.offsets |= {gap.partition: gap.next for gap in gaps}
+        return gaps
+
+    def _gaps(self) -> Iterator[Gap]:
+        for index, partition in self._partitions.items():
+            wanted = self.offsets[index]
+            nearest = min(max(wanted, partition.log.start_offset), partition.log.end_offset)
+            if nearest != wanted:
+                yield Gap(index, wanted, nearest)
+
+    async def more(self, timeout_s: float) -> bool:
+        """Wait until a partition has more to read; False if none has in time."""
+        for partition in self._partitions.values():
+            if partition.is_closed:
+                raise UnknownTopic(f"{partition.topic} was deleted, or the node stops")
+            partition.wait(self)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._woken.clear()
+        return True
+
+    def wake(self) -> None:
+        """Take note that there is more to read."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Wait no more."""
+        for partition in self._partitions.values():
+            partition.forget(self)
+
+    def _take_from(self, index: int, found: list[Found], count_max: int, bytes_max: int) -> int:
+        """Add records of one partition, and return how many bytes their batches have."""
+        partition = self._partitions[index]
+        offset, size = self.offsets[index], 0
+        buffers = partition.read(offset, bytes_max, only_stable=True)
+        for header, batch in _visible(partition, offset, buffers):
+            size += header.size
+            if batch is not None:
+                for record in read_records(batch):
+                    if record.offset < offset:
+                        continue
+                    if len(found) >= count_max:
+                        return size
+                    found.append(Found(index, record))
+                    self.offsets[index] = record.offset + 1
+            self.offsets[index] = header.next_offset
+        return size
+
+
+def _visible(
+    partition: Partition, offset: int, buffers: list[memoryview]
+) -> Iterator[tuple[BatchHeader, memoryview | None]]:
+    """Yield each batch; without its bytes if it is a marker or was aborted."""
+    aborted = sorted(partition.aborted_in(offset, buffers), key=lambda one: one[1], reverse=True)
+    hidden: set[int] = set()
+    for buffer in buffers:
+        for position, header in walk(buffer):
+            while aborted and aborted[-1][1] <= header.last_offset:
+                hidden.add(aborted.pop()[0])
+            if header.is_control:
+                hidden.discard(header.producer_id)  # a marker ends the producer's transaction
+                yield header, None
+            elif header.is_transactional and header.producer_id in hidden:
+                yield header, None
+            else:
+                yield header, buffer[position : position + header.size]
+
+
+def offset_at(partition: Partition, timestamp_ms: int) -> int:
+    """Return the offset of the first record that is not older, or the end if all are."""
+    found = partition.log.offset_for_time(timestamp_ms)
+    return partition.stable_offset if found is None else min(found[0], partition.stable_offset)
+
+
+def write_position(offsets: Mapping[int, int]) -> str:
+    """Return offsets as a text that `read_position` understands: `0:15,1:7`."""
+    return ",".join(f"{index}:{offset}" for index, offset in sorted(offsets.items()))
+
+
+def read_position(text: str) -> Offsets:
+    """Return the offsets in a text, or raise InvalidRequest."""
+    offsets: Offsets = {}
+    for part in text.split(","):
+        index, colon, offset = part.partition(":")
+        if not (colon and _is_number(index) and _is_number(offset)):
+            raise InvalidRequest(f"{text[:100]!r} is no position such as 0:15,1:7")
+        offsets[int(index)] = int(offset)
+    return offsets
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < len(str(2**63))

@@ -1,0 +1,73 @@
+"""Routes whose handlers say by their annotations what they take and what they answer."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, get_type_hints
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from chordmq.fronts.admin.call import JSON, Call
+
+Handler = Callable[..., Awaitable[Any]]
+
+
+class Api(Route):
+    """One route.
+
+    The handler gets the call; `query` and `body`, if it has parameters of these names, are read
+    and checked by their types. What it returns is the answer's JSON; None answers 204.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        *,
+        status: HTTPStatus = HTTPStatus.OK,
+        takes: Mapping[str, Any] | None = None,
+        answers: Mapping[HTTPStatus, Mapping[str, Any]] | None = None,
+    ) -> None:
+        hints = get_type_hints(handler)
+        self.handler = handler
+        self.status = status
+        self.query: type | None = hints.get("query")
+        self.body: Any = hints.get("body")
+        self.takes = takes if takes is not None else {JSON: self.body} if self.body else {}
+        """The type of the body by media type."""
+        self.answers = answers or _answers(status, hints["return"])
+        """The type of the answer by status and media type."""
+        super().__init__(path, self._serve, methods=[method], name=handler.__name__)
+
+    async def _serve(self, request: Request) -> Response:
+        call = Call(request)
+        try:
+            arguments: dict[str, Any] = {}
+            if self.query is not None:
+                arguments["query"] = call.query(self.query)
+            if self.body is not None:
+                arguments["body"] = await call.body(self.body)
+            answer = await self.handler(call, **arguments)
+        except ClientDisconnect:
+            return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
+        finally:
+            call.release()
+        if isinstance(answer, Response):
+            return answer
+        if answer is None:
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        return as_json(answer, self.status)
+
+
+def as_json(answer: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    """Return an answer in JSON."""
+    return Response(msgspec.json.encode(answer), status, media_type=JSON)
+
+
+def _answers(status: HTTPStatus, kind: Any) -> dict[HTTPStatus, dict[str, Any]]:
+    if kind is type(None):
+        return {HTTPStatus.NO_CONTENT: {}}
+    return {status: {JSON: kind}}

@@ -1,0 +1,128 @@
+"""What a handler knows about the HTTP request it answers, and what all requests share."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TypeVar
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from chordmq.broker.acl import CLUSTER_NAME, Kind, Operation
+from chordmq.broker.appends import Appends
+from chordmq.broker.broker import Broker
+from chordmq.broker.principal import Principal
+from chordmq.errors import InvalidRequest, ShuttingDown
+from chordmq.fronts.admin.settings import HttpSettings
+
+JSON = "application/json"
+OCTETS = "application/octet-stream"
+
+T = TypeVar("T")
+
+
+def _no_broker() -> Broker:
+    raise ShuttingDown("the node serves no clients")
+
+
+@dataclass(slots=True, kw_only=True)
+class Shared:
+    """What all requests of the front share."""
+
+    broker: Callable[[], Broker] = _no_broker
+    """Returns the broker, or raises ShuttingDown while there is none to serve clients."""
+    settings: HttpSettings = field(default_factory=HttpSettings)
+    appends: Appends = field(default_factory=Appends)
+    streams: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Open event streams by user and address."""
+    held: int = 0
+    """Bytes of bodies and answers that requests under way hold."""
+
+
+class Call:
+    """One request of one client."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.shared: Shared = request.app.state.shared
+        self.broker: Broker = self.shared.broker()
+        self.host = request.client.host if request.client else ""
+        self.principal: Principal = request.state.principal
+        self._held = 0
+
+    def path(self, name: str) -> str:
+        """Return a part of the path."""
+        return str(self.request.path_params[name])
+
+    def check(self, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> None:
+        """Raise the error for the kind of resource unless the client may do this with it."""
+        permissions = self.broker.permissions
+        if permissions.is_enforced:
+            permissions.acl.check(self.principal, self.host, operation, kind, name)
+
+    def allows(self, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> bool:
+        """Return whether the client may do this, where that only decides what it is shown."""
+        permissions = self.broker.permissions
+        return not permissions.is_enforced or permissions.acl.allows(
+            self.principal, self.host, operation, kind, name
+        )
+
+    def query(self, kind: type[T]) -> T:
+        """Return what stands after the question mark."""
+        pairs = self.request.query_params.multi_items()
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            raise InvalidRequest("a parameter stands in the query twice")
+        try:
+            return msgspec.convert(values, kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidRequest(f"the query: {error}") from None
+
+    @property
+    def media(self) -> str:
+        """Return what the client says that it sends, without parameters."""
+        kind = self.request.headers.get("content-type", "").partition(";")[0]
+        return kind.strip().lower()
+
+    async def body(self, kind: type[T]) -> T:
+        """Return what the JSON in the body means."""
+        if self.media != JSON:
+            # A page of another site can make a browser post plain forms in the user's name.
+            raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body must be {JSON}")
+        return read_json(await self.octets(), kind)
+
+    async def octets(self) -> bytes:
+        """Return the body as it is."""
+        limit = self.shared.settings.body_size_max
+        length = self.request.headers.get("content-length", "0")
+        if length.isdigit() and int(length) > limit:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"over {limit} bytes")
+        body = bytearray()
+        async for chunk in self.request.stream():
+            self.hold(len(chunk))
+            body += chunk
+            if len(body) > limit:
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"over {limit} bytes")
+        return bytes(body)
+
+    def hold(self, size: int) -> None:
+        """Count bytes that the request needs until it is answered; refuse if all need too many."""
+        if self.shared.held + size > self.shared.settings.memory_max and self.shared.held:
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once")
+        self.shared.held += size
+        self._held += size
+
+    def release(self) -> None:
+        """Hold nothing any more."""
+        self.shared.held -= self._held
+        self._held = 0
+
+
+def read_json(data: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """Return what JSON means, or raise InvalidRequest that says where it is wrong."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"the body: {error}") from None

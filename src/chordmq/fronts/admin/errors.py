@@ -1,0 +1,81 @@
+"""What our errors are in HTTP, and the one form that every refusal has."""
+
+from http import HTTPStatus
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from chordmq import errors
+from chordmq.errors import ChordMQError
+
+RETRY_AFTER_S = "1"
+
+STATUSES: dict[type[ChordMQError], HTTPStatus] = {
+    errors.AuthenticationFailed: HTTPStatus.UNAUTHORIZED,
+    errors.ClusterAccessDenied: HTTPStatus.FORBIDDEN,
+    errors.GroupAccessDenied: HTTPStatus.FORBIDDEN,
+    errors.TopicAccessDenied: HTTPStatus.FORBIDDEN,
+    errors.TransactionalIdAccessDenied: HTTPStatus.FORBIDDEN,
+    errors.PolicyViolation: HTTPStatus.FORBIDDEN,
+    errors.TopicDeletionDisabled: HTTPStatus.FORBIDDEN,
+    errors.GroupNotFound: HTTPStatus.NOT_FOUND,
+    errors.UnknownRole: HTTPStatus.NOT_FOUND,
+    errors.UnknownToken: HTTPStatus.NOT_FOUND,
+    errors.UnknownTopic: HTTPStatus.NOT_FOUND,
+    errors.UnknownTopicId: HTTPStatus.NOT_FOUND,
+    errors.UnknownUser: HTTPStatus.NOT_FOUND,
+    errors.GroupNotEmpty: HTTPStatus.CONFLICT,
+    errors.GroupSubscribed: HTTPStatus.CONFLICT,
+    errors.IllegalGeneration: HTTPStatus.CONFLICT,
+    errors.RebalanceInProgress: HTTPStatus.CONFLICT,
+    errors.TopicExists: HTTPStatus.CONFLICT,
+    errors.UnknownMember: HTTPStatus.CONFLICT,
+    errors.UserExists: HTTPStatus.CONFLICT,
+    errors.BatchTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.OffsetMetadataTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.OffsetOutOfRange: HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+    errors.MutationQuotaExceeded: HTTPStatus.TOO_MANY_REQUESTS,
+    errors.CoordinatorLoading: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.CoordinatorNotAvailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.NotLeader: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.ShuttingDown: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StorageFailed: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.DiskFull: HTTPStatus.INSUFFICIENT_STORAGE,
+}
+"""What a refusal is in HTTP; those not here are bad requests."""
+
+
+def status_of(error: ChordMQError) -> HTTPStatus:
+    """Return the status that says best what is wrong."""
+    return STATUSES.get(type(error), HTTPStatus.BAD_REQUEST)
+
+
+def refuse(_request: Request, error: Exception) -> Response:
+    """Answer a request that the node refuses."""
+    assert isinstance(error, ChordMQError)
+    return complaint(status_of(error), type(error).__name__, str(error))
+
+
+def refuse_by_status(_request: Request, error: Exception) -> Response:
+    """Answer a request that fits no route, or is not HTTP as we want it."""
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    response = complaint(status, status.phrase.replace(" ", "").replace("-", ""), error.detail)
+    response.headers.update(error.headers or {})
+    return response
+
+
+def fail(_request: Request, _error: Exception) -> Response:
+    """Answer when the node itself is at fault; the log has the details."""
+    return complaint(
+        HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "a fault of this node; its log says more"
+    )
+
+
+def complaint(status: HTTPStatus, error: str, message: str) -> Response:
+    """Return the form that every error has."""
+    response = JSONResponse({"error": error, "message": message}, status)
+    if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
+        response.headers["retry-after"] = RETRY_AFTER_S
+    return response

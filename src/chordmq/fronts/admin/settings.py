@@ -1,0 +1,19 @@
+"""How much the clients of the HTTP front may ask for."""
+
+from dataclasses import dataclass
+
+from chordmq.fronts.listener import ListenerSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSettings(ListenerSettings):
+    """Where HTTP is served, and its limits."""
+
+    port: int = 8080
+    connections_max: int = 1_000
+    body_size_max: int = 16 * 1024 * 1024
+    """Bytes that the body of a request may have."""
+    batch_records_max: int = 10_000
+    """Records that one request may publish, or read."""
+    streams_per_client_max: int = 100
+    """Event streams that one user may have open from one address."""
