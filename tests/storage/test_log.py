@@ -1,5 +1,6 @@
 """The log: append, read, roll, flush, and what a reopened log knows."""
 
+import os
 import shutil
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -370,4 +371,44 @@ def test_an_abandoned_log_leaves_no_trace_in_the_catalogue(tmp_path: Path) -> No
         assert d.catalogue.load("t-0") is None
         log = d.log()
         assert log.end_offset == 0
+        log.close()
+
+
+def refuse_to_sync(fd: int) -> None:
+    raise AssertionError("the disk was waited for")
+
+
+def test_a_log_that_has_not_changed_is_closed_without_waiting_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D5: a node with thousands of quiet partitions stops at once."""
+    with disk(tmp_path) as d:
+        log = d.log()
+        append(log, batch(b"a"), epoch=1)
+        log.close()
+        monkeypatch.setattr(os, "fdatasync", refuse_to_sync)
+        monkeypatch.setattr(os, "fsync", refuse_to_sync)
+        log = d.log()
+        assert [record.value for record in everything(log)] == [b"a"]
+        log.close()
+
+
+def test_a_log_that_crashed_waits_for_the_disk_once_to_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D5: what the crash left is synced and all else put off, so that many logs open quickly."""
+    with disk(tmp_path) as d:
+        log = d.log()
+        append(log, batch(b"a"), epoch=1)
+        log.close()
+        log = d.log()
+        append(log, batch(b"b"), epoch=1)
+        crash(log)
+        synced: list[int] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fdatasync", synced.append)
+            patch.setattr(os, "fsync", refuse_to_sync)
+            log = d.log()
+        assert [record.value for record in everything(log)] == [b"a", b"b"]
+        assert len(synced) == 1
         log.close()

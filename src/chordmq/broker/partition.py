@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from chordmq.errors import (
     DiskFull,
     FencedLeaderEpoch,
     OffsetOutOfRange,
+    StorageFailed,
     UnknownLeaderEpoch,
     UnknownTopic,
 )
@@ -267,13 +269,20 @@ class Partition:
         """Read what a control batch of the log holds."""
         return read_marker(self.log.read(header.base_offset, 1)[0][: header.size])
 
-    def close(self) -> None:
-        """Store what a restart needs, and close the log; blocks."""
-        self._end()
+    def save(self) -> None:
+        """Store what a restart needs; blocks, in any thread while nobody uses the partition."""
         if self._unsaved_bytes >= SNAPSHOT_BYTES or (
             self._unsaved_bytes and self.producers.producers
         ):
-            self.log.write_snapshot(self.log.end_offset, self.producers.snapshot())
+            self._unsaved_bytes = 0
+            with suppress(DiskFull, StorageFailed):  # it only makes the next start quicker
+                self.log.write_snapshot(self.log.end_offset, self.producers.snapshot())
+        self.log.save()
+
+    def close(self) -> None:
+        """Store what a restart needs, and close the log; blocks."""
+        self._end()
+        self.save()
         self.log.close()
 
     async def discard(self) -> None:

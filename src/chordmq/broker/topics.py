@@ -4,6 +4,7 @@ import asyncio
 import re
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -37,6 +38,8 @@ log = structlog.get_logger(__name__)
 NAME_LENGTH_MAX = 249
 PARTITIONS_PER_TOPIC_MAX = 10_000
 PARTITIONS_OPENED_AT_ONCE = 4
+DISK_THREADS = 8
+"""How many partitions are recovered or saved at once, so that they share the disk's syncs."""
 USE_DEFAULT = -1
 INTERNAL_TOPICS = frozenset(
     {
@@ -278,10 +281,13 @@ class Topics:
         await self._removals.join()
 
     def close(self) -> None:
-        """Close every partition."""
-        for topic in self:
-            for partition in topic.partitions:
-                partition.close()
+        """Close every partition; blocks."""
+        partitions = [partition for topic in self for partition in topic.partitions]
+        with ThreadPoolExecutor(DISK_THREADS) as pool:
+            for saving in [pool.submit(partition.save) for partition in partitions]:
+                saving.result()
+        for partition in partitions:
+            partition.close()
 
     def _load(self) -> None:
         """Open the topics that the database names, after putting away what is not theirs."""
@@ -301,10 +307,16 @@ class Topics:
         for stray in set_aside_strays(self.directory, known):
             log.warning("partition of no known topic put aside", directory=stray.name)
         self.settings = self.settings.with_dynamic(self._table.node_settings())
-        for row in rows:
-            topic = self._topic(row)
-            topic.partitions += [self._open_partition(topic, i) for i in range(row.partitions)]
-            self._add(topic)
+        with ThreadPoolExecutor(DISK_THREADS) as pool:
+            opening = [(topic := self._topic(row), self._opened(pool, topic, row)) for row in rows]
+            for topic, partitions in opening:
+                topic.partitions += [partition.result() for partition in partitions]
+                self._add(topic)
+
+    def _opened(
+        self, pool: ThreadPoolExecutor, topic: Topic, row: TopicRow
+    ) -> "list[Future[Partition]]":
+        return [pool.submit(self._open_partition, topic, index) for index in range(row.partitions)]
 
     def _topic(self, row: TopicRow) -> Topic:
         settings = self.settings.topic_defaults()

@@ -12,6 +12,7 @@ from crc32c import crc32c
 from chordmq.storage import files
 
 FILE_NAME = "leader-epoch-checkpoint"
+NO_EPOCH = -1
 
 
 class BrokenEpochs(Exception):
@@ -30,7 +31,7 @@ class Epochs:
     @property
     def latest(self) -> int:
         """Return the newest epoch, or -1 when nothing was ever written."""
-        return self._epochs[-1] if self._epochs else -1
+        return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def begin(self, epoch: int, offset: int) -> None:
         """Note that `epoch` begins at `offset`."""
@@ -99,3 +100,11 @@ class Epochs:
 def save(directory: Path, content: bytes) -> None:
     """Replace the checkpoint file, and wait until the disk has it."""
     files.replace(directory / FILE_NAME, content)
+
+
+def is_saved(directory: Path, epochs: Epochs) -> bool:
+    """Return whether the checkpoint file says the same; that of an empty log need not be there."""
+    try:
+        return (directory / FILE_NAME).read_bytes() == epochs.dump()
+    except FileNotFoundError:
+        return epochs.latest == NO_EPOCH

@@ -11,7 +11,7 @@ from pathlib import Path
 from chordmq.clock import Clock
 from chordmq.errors import DiskFull, OffsetOutOfRange, StorageFailed
 from chordmq.records.batch import BatchHeader
-from chordmq.storage import compaction, files, retention, snapshots
+from chordmq.storage import compaction, epochs, files, retention, snapshots
 from chordmq.storage.compaction import Compaction, IsAborted, Swap
 from chordmq.storage.flush import CheckpointWork, Flush
 from chordmq.storage.index import RELATIVE_OFFSET_MAX, Index
@@ -68,7 +68,7 @@ class Log:
         self._segments = found.segments
         self._active = found.segments[-1]
         self._epochs = found.epochs
-        self._epochs_saved = not (found.scanned or found.epochs_rebuilt)
+        self._epochs_saved = epochs.is_saved(self.directory, self._epochs)
         self.end_offset = self._active.next_offset
         self.start_offset = self.cleaned_offset = self._segments[0].base_offset
         if entry is not None:
@@ -77,11 +77,11 @@ class Log:
             self.cleaned_offset = min(entry.checkpoint.cleaned_offset, self.end_offset)
         self.size = sum(segment.size for segment in self._segments)
         self.flushed_offset = self.end_offset
-        self._bytes_since_checkpoint = 0
+        self._bytes_since_checkpoint = found.bytes_scanned
         self._checkpoint = entry.checkpoint if entry else _NO_CHECKPOINT
-        self._checkpoint_due = entry is None or not self._epochs_saved
         self._reader = Reader(self.name, self._segments, self._epochs, self._tail)
         self._unflushed = [segment for segment in found.scanned if segment is not self._active]
+        self._checkpoint_due = entry is None or bool(self._unflushed) or not self._epochs_saved
         if found.scanned:
             # What a crash left in the page cache must not count as flushed before it is.
             self.flushed_offset = -1
@@ -221,10 +221,10 @@ class Log:
 
     def _checkpoint_work(self, segments: list[Segment]) -> CheckpointWork:
         self._bytes_since_checkpoint = 0
-        epochs = None if self._epochs_saved else self._epochs.dump()
+        unsaved_epochs = None if self._epochs_saved else self._epochs.dump()
         self._epochs_saved = True
         return CheckpointWork(
-            epochs=epochs,
+            epochs=unsaved_epochs,
             indexes=[
                 (segment, segment.index.unsaved(), len(segment.index))
                 for segment in segments
@@ -448,10 +448,17 @@ class Log:
 
         The checkpoint is queued: closing the database afterwards writes it.
         """
-        self._cancel_flush()
-        self._checkpoint_due = True
-        self.flush()
+        self.save()
         self._release()
+
+    def save(self) -> None:
+        """Flush, and write a checkpoint unless the last one says all; blocks.
+
+        May run in any thread while nobody else uses the log.
+        """
+        self._cancel_flush()
+        self._checkpoint_due |= self._checkpoint.flushed_offset != self.end_offset
+        self.flush()
 
     def abandon(self) -> None:
         """Let go of files that the caller is about to delete; nothing is flushed."""
