@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX = "CHORDMQ_"
 ENVIRONMENT_ALIASES = {"HTTP_PORT": "http.port"}
 LEVELS_PREFIX = "logs.levels."
+EXTENSION_PREFIX = "extension."
 HTTP_SETTINGS = (
     "host",
     "port",
@@ -64,6 +65,10 @@ class Config:
     """How long requests under way may take to finish when the node is told to stop."""
     insecure: bool = False
     """Listen beyond this machine although nobody has to authenticate."""
+    extensions: str = ""
+    """Extensions to load, with commas; those of installed packages can be named."""
+    extension: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Settings of extensions, by name: `extension.<name>.<setting>`."""
     kafka: ListenerSettings = field(default_factory=ListenerSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
@@ -86,7 +91,7 @@ def load(
         **from_assignments(assignments),
     }
     for name in texts:
-        if name not in known() and not name.startswith(LEVELS_PREFIX):
+        if name not in known() and not name.startswith((LEVELS_PREFIX, EXTENSION_PREFIX)):
             raise unknown(name)
     config = build(texts)
     refuse_exposure(config)
@@ -206,6 +211,7 @@ def build(texts: Texts) -> Config:
         http=_changed(defaults.http, "http.", texts),
         auth=_changed(defaults.auth, "auth.", texts),
         audit=_changed(defaults.audit, "audit.", texts),
+        extension=extension_settings(texts),
         acl=_changed(defaults.acl, "acl.", texts),
         broker=BrokerSettings.from_texts(_below("broker.", texts)),
         logs=logs,
@@ -215,6 +221,17 @@ def build(texts: Texts) -> Config:
     config.auth.check()
     config.audit.check()
     return config
+
+
+def extension_settings(texts: Texts) -> dict[str, dict[str, str]]:
+    """Return the settings of each extension; the last part of a name is the setting."""
+    found: dict[str, dict[str, str]] = {}
+    for name, text in _below(EXTENSION_PREFIX, texts).items():
+        extension, dot, setting = name.rpartition(".")
+        if not dot:
+            raise InvalidSetting(f"{EXTENSION_PREFIX}{name} names no setting of an extension")
+        found.setdefault(extension, {})[setting] = text
+    return found
 
 
 def refuse_exposure(config: Config) -> None:

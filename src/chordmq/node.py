@@ -9,9 +9,11 @@ from typing import Any
 
 import structlog
 
+from chordmq.broker import extensions
 from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
+from chordmq.broker.interceptors import Interceptors
 from chordmq.broker.measures import broker_measures, login_measures
 from chordmq.broker.users import Users
 from chordmq.clock import Clock
@@ -61,6 +63,7 @@ class Node:
         self.http = Listener(config.http, clock, "http")
         self.metrics = Metrics()
         self.broker: Broker
+        self.extensions = extensions.Extensions()
         self.authenticator: Authenticator | None = None
         self._tasks: asyncio.TaskGroup
         self._stands_in_the_way = "the node is starting"
@@ -71,11 +74,13 @@ class Node:
         stack.callback(DirectoryLock(self.config.data_dir).release)
         self._tasks = await stack.enter_async_context(asyncio.TaskGroup())
         await self._open_http(stack)
+        self._load_extensions()
         await self._open_broker(stack)
         self._open_authenticator(stack)
         await self._open_audit(stack)
         await self._open_permissions()
         await self._open_kafka(stack)
+        await self._open_fronts(stack)
         self._stands_in_the_way = ""
         stack.callback(self._begin_to_stop)
 
@@ -139,6 +144,10 @@ class Node:
         self.broker = await asyncio.to_thread(
             Broker, config.data_dir, config.broker, self.clock, Flusher(), config.acl
         )
+        if self.extensions.interceptors:
+            intercept = Interceptors(self.extensions.interceptors)
+            self.broker.interceptors = intercept
+            self.broker.shared.intercept = intercept.publish
         # On the event loop, which owns the logs; nobody is left to be kept waiting.
         stack.callback(self.broker.close)
         self.metrics.add(lambda: broker_measures(self.broker))
@@ -156,7 +165,20 @@ class Node:
         )
         stack.callback(authenticator.close)
         self.metrics.add(lambda: login_measures(authenticator))
+        authenticator.backends += self.extensions.authentication.values()
         self.authenticator = authenticator
+
+    def _load_extensions(self) -> None:
+        names = [name.strip() for name in self.config.extensions.split(",")]
+        self.extensions = extensions.load([*filter(None, names)], self.config.extension)
+
+    async def _open_fronts(self, stack: AsyncExitStack) -> None:
+        for name, front in self.extensions.fronts.items():
+            try:
+                await front.open(self.broker)
+            except Exception as error:  # whatever a foreign package does wrong is its own fault
+                raise CannotStart(f"Extension {name!r} cannot serve: {error}") from error
+            stack.push_async_callback(front.close)
 
     async def _open_audit(self, stack: AsyncExitStack) -> None:
         """Write the audit trail from now until after the last client has gone."""

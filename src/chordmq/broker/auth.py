@@ -21,6 +21,7 @@ from chordmq.errors import AuthenticationFailed, UnsupportedSaslMechanism
 from chordmq.storage.metadata.access import Credential
 
 if TYPE_CHECKING:
+    from chordmq.broker.extensions import AuthenticationBackend
     from chordmq.broker.ldap import Directory
     from chordmq.broker.oauth import TokenChecker
     from chordmq.broker.sasl import Exchange
@@ -63,6 +64,8 @@ class Authenticator:
         self.counts: Counter[tuple[str, str]] = Counter()
         """Logins by mechanism and outcome."""
         self.watchers: list[Callable[[Attempt], None]] = []
+        self.backends: list[AuthenticationBackend] = []
+        """Extensions that know users whom the node does not."""
         self.is_on = bool(self.mechanisms) or knows_certificates
         """Whether clients can prove who they are at all."""
         self._supers = settings.supers
@@ -166,8 +169,13 @@ class Authenticator:
             if login.principal.name != name:
                 raise AuthenticationFailed("the token is another user's")
             return login
-        if self.users.find(name) is None and self._directory is not None:
-            return Login(await self._directory.check(name, password))
+        if self.users.find(name) is None:
+            for backend in self.backends:
+                principal = await backend.check(name, password)
+                if principal is not None:
+                    return Login(principal)
+            if self._directory is not None:
+                return Login(await self._directory.check(name, password))
         await self._check_own_password(name, password)
         return Login(Principal(name))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -57,6 +58,8 @@ class Shared:
     clock: Clock
     full: str = ""
     """Why writes are refused, or empty; set when the disk is almost full. Reads go on."""
+    intercept: Callable[[str, memoryview], memoryview] | None = None
+    """Sees each batch before it is checked, and may change it; None where nobody wants to."""
 
 
 class Partition:
@@ -115,6 +118,8 @@ class Partition:
         """
         self._check_open()
         log = self.log
+        if self._shared.intercept is not None:
+            data = self._shared.intercept(self.topic, data)
         data, header, append_time_ms = self._intake.check(data)
         if header.producer_id != NO_PRODUCER:
             known = self.producers.check(header, is_enlisted=is_enlisted)
