@@ -162,7 +162,8 @@ def _to_enlist(call: Call, request: ProduceRequest) -> dict[Incarnation, list[Pl
             producer = _producer(row.records or memoryview(b""))
         except ChordMQError:
             continue  # `_append` answers with the same fault
-        if producer.producer_id not in partition.producers.transactions:
+        is_new = producer.producer_id not in partition.producers.transactions
+        if is_new and partition.topic not in INTERNAL_TOPICS:
             places.setdefault(producer, []).append((partition.topic, partition.index))
     return places
 

@@ -1,12 +1,12 @@
 """InitProducerId and the transaction APIs."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.group_log import TOPIC as GROUPS
 from chordmq.broker.membership import Identity
 from chordmq.broker.offsets import Commit, Place
+from chordmq.broker.patterns import matches
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.transactions import NO_ID, State, TransactionSnapshot
 from chordmq.codecs.kafka.messages.add_offsets_to_txn import (
@@ -57,7 +57,6 @@ from chordmq.codecs.kafka.messages.write_txn_markers import (
 )
 from chordmq.errors import (
     ChordMQError,
-    InvalidPattern,
     InvalidTransactionState,
     ProducerFenced,
     StaleProducerEpoch,
@@ -73,7 +72,6 @@ ADD_ABORTABLE_SINCE = 5
 END_WITH_NEW_EPOCH = 5
 COMMIT_ABORTABLE_SINCE = 4
 COMMIT_ENLISTS_SINCE = 5
-PATTERN_LENGTH_MAX = 1000
 STATE_NAMES = {
     State.EMPTY: "Empty",
     State.ONGOING: "Ongoing",
@@ -416,18 +414,12 @@ def _passes(call: Call, request: ListTransactionsRequest, snapshot: TransactionS
             request.duration_filter < 0
             or (snapshot.started_ms >= 0 and age_ms > request.duration_filter)
         )
-        and _matches(request.transactional_id_pattern, snapshot.transactional_id)
+        and (
+            not request.transactional_id_pattern
+            or matches(request.transactional_id_pattern, snapshot.transactional_id)
+        )
         and call.allows(Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, snapshot.transactional_id)
     )
-
-
-def _matches(pattern: str | None, transactional_id: str) -> bool:
-    if not pattern:
-        return True
-    try:
-        return re.fullmatch(pattern, transactional_id) is not None
-    except re.error as error:
-        raise InvalidPattern(f"{pattern!r}: {error}") from error
 
 
 def _code_of(error: ChordMQError, knows_fenced: bool, knows_abortable: bool = False) -> int:
