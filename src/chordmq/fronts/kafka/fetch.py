@@ -142,8 +142,9 @@ class Fetch:
 
     def _collect(self) -> tuple[list[tuple[Row, PartitionRecords]], int, bool]:
         call, session = self._call, self._session
-        if session.acl_version != call.broker.permissions.acl.version:
-            session.acl_version = call.broker.permissions.acl.version
+        acl_version = call.broker.permissions.acl.version
+        if session.has_failed or session.acl_version != acl_version:
+            session.acl_version = acl_version
             session.check(lambda row: _readable(call, row.topic, row.topic_id, row.index))
         # A share of the memory that is free, so that slow readers cannot pile up answers.
         free = self._call.front.listener.memory.free // MEMORY_SHARE

@@ -57,7 +57,7 @@ class Row:
                 raise NotLeader("the topic is gone")
             partition.check_epoch(self.leader_epoch)
             only_stable = self.session.only_stable
-            size = min(self.max_bytes, max_bytes)
+            size = max(0, min(self.max_bytes, max_bytes))
             buffers = partition.read(self.offset, size, only_stable=only_stable)
         except ChordMQError as error:
             return PartitionRecords(self.index, code_of(error))
@@ -104,6 +104,8 @@ class FetchSession:
         self.id = session_id
         self.acl_version = acl_version
         """The ACLs by which the rows were found readable or not."""
+        self.has_failed = False
+        """Whether a row had an error; its topic may be there, or be another one, the next time."""
         self.epoch = 1
         self.only_stable = False
         """Whether the client reads committed transactions only, as its last request says."""
@@ -123,10 +125,11 @@ class FetchSession:
         self._ready[row] = None
 
     def check(self, readable: Callable[[Row], tuple[Partition | None, int]]) -> None:
-        """Ask of every row anew whether the client may read it."""
+        """Ask of every row anew which partition it means, and whether the client may read it."""
+        self.has_failed = False
         for row in self._rows.values():
             partition, error_code = readable(row)
-            if (partition is None) != (row.partition is None) or error_code != row.error_code:
+            if partition is not row.partition or error_code != row.error_code:
                 self._drop(row)
                 row.partition, row.error_code = partition, error_code
                 self._ready[row] = None
@@ -171,7 +174,7 @@ class FetchSession:
                 del self._ready[row]
                 self._ready[row] = None
             elif records.error_code:
-                failed = True
+                failed = self.has_failed = True
             else:
                 del self._ready[row]
                 assert row.partition is not None
