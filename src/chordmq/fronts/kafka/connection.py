@@ -1,6 +1,7 @@
 """Drives one Kafka client: bytes to requests to handlers to answers, in the order they came."""
 
 import asyncio
+import math
 import struct
 from collections import deque
 from collections.abc import Coroutine
@@ -334,19 +335,23 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _charge(self) -> None:
         """Count what is asked and answered; above a quota, tell the client to wait and make it."""
-        ready = list(takewhile(lambda place: place.is_ready and place.buffers, self._answers))
+        ready = list(takewhile(lambda place: place.is_ready, self._answers))
         for place in ready:
             self._throttle.answered(place.header, sum(map(len, place.buffers or ())))
         wait_s = self._throttle.wait_s()
+        loop = asyncio.get_running_loop()
+        if self._mute is not None:
+            # Answers that come while the client waits tell it so, too.
+            wait_s = max(wait_s, self._mute.when() - loop.time())
+            self._mute.cancel()
+            self._mute = None
         if wait_s <= 0 or self._is_draining or self._is_closed:
             return
         for place in ready:
-            if place.header is not BARE:
+            if place.buffers and place.header is not BARE:
                 header = place.header
-                stamp(place.buffers or (), header.api_key, header.api_version, round(wait_s * 1000))
-        if self._mute is not None:
-            self._mute.cancel()
-        self._mute = asyncio.get_running_loop().call_later(wait_s, self._unmute)
+                stamp(place.buffers, header.api_key, header.api_version, math.ceil(wait_s * 1000))
+        self._mute = loop.call_later(wait_s, self._unmute)
 
     def _unmute(self) -> None:
         """Go on with a client that has waited long enough."""
