@@ -16,6 +16,7 @@ from chordmq.broker.auth_settings import OAUTHBEARER, AuthSettings
 from chordmq.broker.failed_logins import FailedLogins
 from chordmq.broker.principal import ANONYMOUS, Login, Principal
 from chordmq.broker.users import TOKEN_PREFIX, Users
+from chordmq.client.breaker import Breaker
 from chordmq.clock import Clock
 from chordmq.errors import AuthenticationFailed, UnsupportedSaslMechanism
 from chordmq.storage.metadata.access import Credential
@@ -78,6 +79,11 @@ class Authenticator:
     def is_required(self) -> bool:
         """Return whether clients have to log in."""
         return self.is_on and self.settings.required
+
+    @property
+    def breakers(self) -> list[Breaker]:
+        """Return what guards the calls to directories and token issuers."""
+        return [one.breaker for one in (self._tokens, self._directory) if one is not None]
 
     def is_super(self, principal: Principal) -> bool:
         """Return whether the principal may do everything: all may while nobody has to log in."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import random
 import secrets
 import ssl
 from collections import OrderedDict
@@ -17,6 +18,7 @@ from ldap3.utils.dn import escape_rdn
 
 from chordmq.broker.auth_settings import LdapSettings
 from chordmq.broker.principal import Principal
+from chordmq.client.breaker import Breaker
 from chordmq.clock import Clock
 from chordmq.errors import AuthenticationFailed, InvalidSetting
 
@@ -40,6 +42,8 @@ class Directory:
         self._server = _server(settings)
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="chordmq-ldap")
         self._waiting = 0
+        chance = random.Random()  # noqa: S311 (jitter, not a secret)
+        self.breaker = Breaker("ldap", chance)
         self._key = secrets.token_bytes(32)
         self._known: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
 
@@ -65,14 +69,23 @@ class Directory:
     async def _ask(self, name: str, password: str) -> Principal:
         if self._waiting >= WAITING_MAX:
             raise AuthenticationFailed("too many logins wait for the directory")
+        if not self.breaker.allows(self._clock.monotonic_s()):
+            raise AuthenticationFailed("the directory failed too often and is left alone for now")
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, self._bind, name, password)
+            principal = await loop.run_in_executor(self._threads, self._bind, name, password)
+        except AuthenticationFailed:
+            self.breaker.succeeded()  # it answered
+            raise
         except (LDAPException, OSError) as error:
+            self.breaker.failed(self._clock.monotonic_s())
             # The texts of the library may repeat what it was given.
             log.error("the directory does not answer", fault=type(error).__name__)
             raise AuthenticationFailed("the directory does not answer") from None
+        else:
+            self.breaker.succeeded()
+            return principal
         finally:
             self._waiting -= 1
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
+from chordmq.client.breaker import breaker_measures
 from chordmq.metrics import Metric, counter, gauge
 from chordmq.storage.disk_space import Space
 
@@ -79,3 +80,5 @@ def login_measures(authenticator: Authenticator) -> Iterator[Metric]:
             for (mechanism, outcome), count in sorted(authenticator.counts.items())
         ],
     )  # fmt: skip
+    if authenticator.breakers:
+        yield from breaker_measures(authenticator.breakers)

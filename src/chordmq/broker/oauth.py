@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import structlog
 
 from chordmq.broker.auth_settings import OAuthSettings
 from chordmq.broker.principal import Login, Principal
+from chordmq.client.breaker import Breaker
 from chordmq.clock import Clock
 from chordmq.errors import AuthenticationFailed
 
@@ -33,6 +35,8 @@ class TokenChecker:
         self._keys: dict[str, jwt.PyJWK] = {}
         self._fetched_s: float | None = None
         self._fetching = asyncio.Lock()
+        chance = random.Random()  # noqa: S311 (jitter, not a secret)
+        self.breaker = Breaker("token issuer", chance)
 
     async def check(self, token: str) -> Login:
         """Return whom the token stands for and until when, or raise AuthenticationFailed."""
@@ -104,11 +108,16 @@ class TokenChecker:
         async with self._fetching:
             if self._fetched_s != before:
                 return  # somebody else has just done it
+            if not self.breaker.allows(self._clock.monotonic_s()):
+                return
             self._fetched_s = self._clock.monotonic_s()
             try:
                 self._keys = await asyncio.to_thread(_read_keys, self._settings.jwks)
             except (OSError, ValueError, jwt.PyJWTError) as error:
+                self.breaker.failed(self._clock.monotonic_s())
                 log.error("keys of the token issuer cannot be read", reason=str(error))
+            else:
+                self.breaker.succeeded()
 
 
 def _read_keys(place: str) -> dict[str, jwt.PyJWK]:

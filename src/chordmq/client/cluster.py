@@ -2,11 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from chordmq.client.backoff import Backoff
+from chordmq.client.breaker import Breaker, BreakerSettings, breaker_measures
 from chordmq.client.codes import Code
 from chordmq.client.connection import Address, Connection, ConnectionSettings, connect
 from chordmq.client.errors import BrokerRefused, CannotConnect, ClientError, Closed, check
@@ -21,11 +22,14 @@ from chordmq.codecs.kafka.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from chordmq.metrics import Metric
 
 DEFAULT_PORT = 9092
 METADATA_AGE_MAX_S = 300.0
 TOPIC_WAIT_S = 10.0
 """How long a topic that is just being created may be without leaders."""
+RECONNECT = BreakerSettings(failures_max=10, rest_first_s=0.5, rest_most_s=2.0)
+"""A broker that comes back is found within seconds."""
 
 T = TypeVar("T")
 
@@ -58,6 +62,7 @@ class _Link:
     """The connection to one address for one purpose, with its back-off."""
 
     backoff: Backoff
+    breaker: Breaker
     connection: Connection | None = None
     not_before_s: float = 0.0
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -100,6 +105,7 @@ class Cluster:
         self.settings = settings or ConnectionSettings()
         self._bootstrap = parse_bootstrap(bootstrap)
         self._links: dict[tuple[Address, str], _Link] = {}
+        self._breakers: dict[Address, Breaker] = {}
         self._closed = False
         self.nodes: dict[int, Address] = {}
         self._topics: dict[str, TopicInfo] = {}
@@ -118,6 +124,10 @@ class Cluster:
         for link in self._links.values():
             if link.connection is not None:
                 link.connection.close()
+
+    def measures(self) -> Iterator[Metric]:
+        """Yield how the connections to each broker fare."""
+        return breaker_measures(self._breakers.values())
 
     async def node(self, node_id: int, purpose: str = "control") -> Connection:
         """Return an open connection to a node."""
@@ -251,17 +261,31 @@ class Cluster:
         )
 
     async def _connection(self, address: Address, purpose: str) -> Connection:
-        link = self._links.setdefault((address, purpose), _Link(Backoff(self.chance)))
+        link = self._link(address, purpose)
         async with link.opening:
             if self._closed:
                 raise Closed("the client was closed")
             if link.connection is not None and link.connection.is_open:
                 return link.connection
             await asyncio.sleep(max(0.0, link.not_before_s - self.clock.monotonic_s()))
+            if not link.breaker.allows(self.clock.monotonic_s()):
+                raise CannotConnect(f"{address} failed too often and is left alone for a moment")
             try:
                 link.connection = await connect(address, self.settings)
             except CannotConnect:
                 link.not_before_s = self.clock.monotonic_s() + link.backoff.next_s()
+                link.breaker.failed(self.clock.monotonic_s())
                 raise
             link.backoff.reset()
+            link.breaker.succeeded()
             return link.connection
+
+    def _link(self, address: Address, purpose: str) -> _Link:
+        link = self._links.get((address, purpose))
+        if link is None:
+            breaker = self._breakers.get(address)
+            if breaker is None:
+                breaker = Breaker(str(address), self.chance, RECONNECT)
+                self._breakers[address] = breaker
+            link = self._links[address, purpose] = _Link(Backoff(self.chance), breaker)
+        return link
