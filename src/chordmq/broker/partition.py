@@ -265,14 +265,10 @@ class Partition:
                 start = max(start, snapshot[0])
             except CorruptBatch:
                 pass  # the batches themselves say the same, only slower
-        for header in self.log.batches(start):
+        for header, batch in self.log.scan(start):
             self._unsaved_bytes += header.size
-            self.producers.replay(header, self._marker(header) if header.is_control else None)
+            self.producers.replay(header, read_marker(batch) if header.is_control else None)
         self.producers.transactions.forget_before(self.log.start_offset)
-
-    def _marker(self, header: BatchHeader) -> Marker:
-        """Read what a control batch of the log holds."""
-        return read_marker(self.log.read(header.base_offset, 1)[0][: header.size])
 
     def save(self) -> None:
         """Store what a restart needs; blocks, in any thread while nobody uses the partition."""

@@ -178,9 +178,13 @@ class Log:
             return self._tail.read(offset, max_bytes, limit)
         return self._reader.read(offset, max_bytes, limit)
 
+    def scan(self, start: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Yield header and bytes of the batches that end after `start`, from the files."""
+        return self._reader.scan(start)
+
     def batches(self, start: int) -> Iterator[BatchHeader]:
         """Yield the headers of the batches that end after `start`, from the files."""
-        return self._reader.batches(start)
+        return (header for header, _ in self._reader.scan(start))
 
     def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Return (offset, timestamp) of the first record not earlier than the given time."""

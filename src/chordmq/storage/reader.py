@@ -63,8 +63,8 @@ class Reader:
         """Forget where readers stopped, because segments have changed."""
         self._resume.clear()
 
-    def batches(self, start: int) -> Iterator[BatchHeader]:
-        """Yield the headers of the batches that end after `start`.
+    def scan(self, start: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Yield header and bytes of the batches that end after `start`.
 
         What is damaged is reported, and the rest of its segment left out.
         """
@@ -72,9 +72,10 @@ class Reader:
             if segment.next_offset <= start:
                 continue
             try:
-                for _, header, _ in segment.scan(self._place(segment, start), epochs=self._epochs):
+                place = self._place(segment, start)
+                for _, header, batch in segment.scan(place, epochs=self._epochs):
                     if header.next_offset > start:
-                        yield header
+                        yield header, batch
             except CorruptBatch as fault:
                 self.report(fault)
 
