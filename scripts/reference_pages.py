@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from chordmq.broker.group_settings import group_settings
 from chordmq.broker.setting import Setting, text_of
 from chordmq.broker.settings import broker_settings, topic_settings
 from chordmq.codecs.kafka.apis import APIS as CODECS
@@ -48,7 +49,10 @@ KAFKA_LIMITS = """
   on, and no other.
 - `acks=0` is stored like everything else; a batch that is refused closes the connection, since
   there is no answer to put the error into.
-- Fetch sessions (KIP-227) belong to their connection.
+- Fetch sessions (KIP-227) and share sessions (KIP-932) belong to their connection.
+- Share groups: members are kept in memory and join again after a restart of the node; what they
+  have settled is in the log ([cursors](../cursors.md)). Offsets of a share group are exact: the
+  start moves as soon as all before it is settled.
 """
 
 SETTINGS = """# Settings
@@ -62,6 +66,15 @@ Kafka run, and shown as such here.
 
 | setting | default | node's default for it | what it does |
 |---|---|---|---|
+"""
+
+GROUP_SETTINGS = """
+## Groups
+
+Given with `kafka-configs --entity-type groups` or any admin client; a group need not exist yet.
+
+| setting | default | what it does |
+|---|---|---|
 """
 
 NODE_SETTINGS = """
@@ -93,11 +106,17 @@ def settings_page() -> str:
         f"| {_help(setting)} |"
         for setting in topic_settings().values()
     ]
-    node = [
-        f"| `{setting.name}` | {_default(setting)} | {_help(setting)} |"
-        for setting in broker_settings().values()
-    ]
-    return NOTE + SETTINGS + "\n".join(topics) + "\n" + NODE_SETTINGS + "\n".join(node) + "\n"
+    groups, node = (
+        [
+            f"| `{setting.name}` | {_default(setting)} | {_help(setting)} |"
+            for setting in table.values()
+        ]
+        for table in (group_settings(), broker_settings())
+    )
+    return (
+        NOTE + SETTINGS + "\n".join(topics) + "\n" + GROUP_SETTINGS + "\n".join(groups) + "\n"
+        + NODE_SETTINGS + "\n".join(node) + "\n"
+    )  # fmt: skip
 
 
 def _range(versions: range) -> str:
