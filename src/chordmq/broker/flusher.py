@@ -8,12 +8,12 @@ from typing import Protocol
 
 import structlog
 
-from chordmq.errors import StorageFailed
 from chordmq.storage.log import Flush, Log
 
 log = structlog.get_logger(__name__)
 
 THREADS = 4
+RETRY_S = 0.1
 EXIT_STORAGE_FAILED = 74
 
 
@@ -70,8 +70,7 @@ class Flusher:
         for first in range(0, len(ready), share):
             work: list[tuple[Flushable, Flush]] = []
             for partition in ready[first : first + share]:
-                del self._waiting[partition]
-                flush = partition.log.begin_flush()
+                flush = self._begin(partition)
                 if flush is not None:
                     self._under_way.add(partition)
                     work.append((partition, flush))
@@ -80,13 +79,24 @@ class Flusher:
                 self.flushes += len(work)
                 self._pool.submit(self._sync, loop, work)
 
+    def _begin(self, partition: Flushable) -> Flush | None:
+        """Return what is to be flushed, or None; without a free descriptor it has to wait."""
+        del self._waiting[partition]
+        try:
+            return partition.log.begin_flush()
+        except OSError as error:
+            log.error("flush put off", log=partition.log.name, error=str(error))
+            self._waiting[partition] = None
+            asyncio.get_running_loop().call_later(RETRY_S, self._start)
+            return None
+
     def _sync(self, loop: asyncio.AbstractEventLoop, work: list[tuple[Flushable, Flush]]) -> None:
         """Flush on a thread of the pool, then report to the loop."""
         error: BaseException | None = None
         try:
             for _, flush in work:
                 flush.sync()
-        except (OSError, StorageFailed) as failure:
+        except Exception as failure:  # noqa: BLE001 - whatever it was, nobody must wait for ever
             error = failure
         loop.call_soon_threadsafe(self._finish, work, error)
 
