@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import (
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import (
     AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
 )
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from chordmq.broker.users import Users
@@ -105,16 +104,20 @@ def acl(
     return AclBinding(kind, name, pattern, "User:alice", "*", operation, AclPermissionType.ALLOW)
 
 
+def meaning(
+    kind: ResourceType, name: str, pattern: ResourcePatternType, who: Any = None
+) -> AclBindingFilter:
+    """Return a filter for whatever is allowed or denied there."""
+    return AclBindingFilter(kind, name, pattern, who, who, AclOperation.ANY, AclPermissionType.ANY)
+
+
 def add(admin: AdminClient, *bindings: AclBinding) -> None:
     for future in admin.create_acls(list(bindings)).values():
         future.result(WAIT_S)
 
 
 def forget(admin: AdminClient, name: str) -> list[AclBinding]:
-    wanted = AclBindingFilter(
-        ResourceType.ANY, name, ResourcePatternType.ANY, None, None,
-        AclOperation.ANY, AclPermissionType.ANY,
-    )  # fmt: skip
+    wanted = meaning(ResourceType.ANY, name, ResourcePatternType.ANY)
     (future,) = admin.delete_acls([wanted]).values()
     return list(future.result(WAIT_S))
 
@@ -153,10 +156,7 @@ def test_librdkafka_sees_adds_and_removes_acls(
         add(alice, binding)
     assert refused.value.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
     add(admin, binding)
-    about = AclBindingFilter(
-        ResourceType.GROUP, name + "-x", ResourcePatternType.MATCH, None, None,
-        AclOperation.ANY, AclPermissionType.ANY,
-    )  # fmt: skip
+    about = meaning(ResourceType.GROUP, name + "-x", ResourcePatternType.MATCH)
     assert admin.describe_acls(about).result(WAIT_S) == [binding]
     assert forget(admin, name) == [binding]
     assert admin.describe_acls(about).result(WAIT_S) == []
@@ -201,7 +201,9 @@ def test_a_right_that_is_revoked_ends_on_the_open_connection(
         forget(admin, topic)
         message = consumer.poll(WAIT_S)
         assert message is not None
-        assert message.error().code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        error = message.error()
+        assert error is not None
+        assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
         error = produced(producer, topic)
         assert error is not None
         assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED

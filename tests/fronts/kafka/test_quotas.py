@@ -1,5 +1,6 @@
 """DescribeClientQuotas and AlterClientQuotas."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ EXACT, DEFAULT, SPECIFIED = range(3)
 UNSUPPORTED_VERSION, INVALID_REQUEST, QUOTA_EXCEEDED = 35, 42, 89
 
 
-def change(entity: dict[str, str | None], **limits: float | None) -> AlterClientQuotasRequest:
+def change(entity: Mapping[str, str | None], **limits: float | None) -> AlterClientQuotasRequest:
     entry = AlterClientQuotasRequestEntryData(
         entity=[altering.EntityData(kind, name) for kind, name in entity.items()],
         ops=[OpData(key, value or 0.0, value is None) for key, value in limits.items()],
