@@ -132,7 +132,7 @@ async def test_a_group_that_nobody_knows_has_no_members(groups: GroupCoordinator
     with pytest.raises(UnknownMember):
         await groups.join("g", join("m"))
     with pytest.raises(UnknownMember):
-        groups.leave("g", [Leaver(member_id="m")])
+        await groups.leave("g", [Leaver(member_id="m")])
     with pytest.raises(GroupNotFound):
         groups.find("g")
     assert list(groups.groups()) == []
@@ -146,7 +146,7 @@ async def test_a_refused_first_join_leaves_no_group_behind(groups: GroupCoordina
     with pytest.raises(MemberIdRequired):
         await groups.join("kept", join(takes_id_first=True))
     assert [group.group_id for group in groups.groups()] == ["kept"]
-    assert groups._waiting == {}
+    assert groups._classic._waiting == {}
 
 
 async def test_a_session_ends_by_the_timer(groups: GroupCoordinator, clock: ManualClock) -> None:
@@ -173,8 +173,8 @@ async def test_the_timer_is_armed_by_the_event_loop_itself(tmp_path: Path) -> No
 async def test_one_timer_serves_all_groups(groups: GroupCoordinator) -> None:
     for n in range(20):
         await stable(groups, f"g{n}")
-    assert groups._timer is not None
-    assert len(groups._deadlines._heap) <= 2 * 20
+    assert groups._alarm._timer is not None
+    assert len(groups._alarm._deadlines._heap) <= 2 * 20
 
 
 async def test_a_client_that_goes_away_does_not_disturb_its_group(
@@ -296,7 +296,7 @@ async def test_an_empty_group_goes_on_counting_generations_after_a_restart(
 ) -> None:
     async with running(tmp_path, clock) as broker:
         joined = await stable(broker.groups)
-        assert broker.groups.leave("g", [Leaver(member_id=joined.member_id)]) == [None]
+        assert await broker.groups.leave("g", [Leaver(member_id=joined.member_id)]) == [None]
         await commit(broker.groups, "g", 1)
     async with running(tmp_path, clock) as broker:
         assert (await stable(broker.groups)).generation == 3
@@ -339,7 +339,7 @@ async def test_a_group_is_deleted_with_its_offsets(groups: GroupCoordinator) -> 
     await groups.commit("g", identity(joined), [Commit("t", 0, 1)])
     with pytest.raises(GroupNotEmpty):
         await groups.delete("g")
-    groups.leave("g", [Leaver(member_id=joined.member_id)])
+    await groups.leave("g", [Leaver(member_id=joined.member_id)])
     await groups.delete("g")
     assert groups.committed("g") == {}
     with pytest.raises(GroupNotFound):
@@ -427,7 +427,7 @@ async def test_the_retention_of_an_empty_group_begins_when_it_becomes_empty(
     joined = await stable(groups)
     await groups.commit("g", identity(joined), [Commit("t", 0, 1)])
     clock.advance(30 * day_ms)
-    groups.leave("g", [Leaver(member_id=joined.member_id)])
+    await groups.leave("g", [Leaver(member_id=joined.member_id)])
     await written(groups, "g")
     groups.expire_offsets()
     await written(groups, "g")

@@ -128,7 +128,7 @@ def test_groups_of_every_version_are_read(value: str) -> None:
 
 
 def test_keys_of_other_kinds_are_passed_over() -> None:
-    assert read(b"\x00\x03\x00\x01g", b"\x00\x00") is None
+    assert read(b"\x00\x04\x00\x01g", b"\x00\x00") is None
 
 
 def test_a_value_of_a_later_version_is_refused() -> None:

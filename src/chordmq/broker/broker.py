@@ -59,9 +59,9 @@ class Broker:
         self.interceptors: Interceptors | None = None
         """Asked by fronts that do not deliver batches as stored; None where nobody wants to."""
         self.audit = Auditor(self, directory, HeadTable(self.database))
-        self.groups = GroupCoordinator(self)
-        self.transactions = TransactionCoordinator(self, self.groups)
         self.group_settings = GroupOverrides(GroupSettingsTable(self.database), settings)
+        self.groups = GroupCoordinator(self, self.group_settings.of)
+        self.transactions = TransactionCoordinator(self, self.groups)
         self.cursors = Cursors(
             self, lambda group, topic: policy_of(self.group_settings.of(group), topic)
         )

@@ -189,6 +189,12 @@ class ConsumerGroup:
         if not self.is_empty:
             raise GroupNotEmpty(f"group {self.group_id} has {len(self.image.members)} members")
 
+    def delete(self) -> None:
+        """Leave nothing of the group in the log."""
+        self.check_delete()
+        for record in self.image.deletion():
+            self._write(record)
+
     def subscribes(self, topic: str) -> bool:
         """Return whether a member reads this topic."""
         view = self._view

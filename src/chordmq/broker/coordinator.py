@@ -1,20 +1,29 @@
-"""The group coordinator: gives the pure machines a clock, a log and clients that wait."""
+"""The group coordinator: the groups of all protocols, and the offsets that they have committed."""
 
 import asyncio
-import dataclasses
-import itertools
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import structlog
 
+from chordmq.broker.alarm import Alarm
+from chordmq.broker.changeover import Changeover
+from chordmq.broker.classic_coordinator import ClassicCoordinator
+from chordmq.broker.consumer_coordinator import ConsumerCoordinator
+from chordmq.broker.consumer_groups import (
+    JOINING,
+    Beat,
+    Beaten,
+    ConsumerGroup,
+    ConsumerState,
+)
+from chordmq.broker.consumer_image import Image
 from chordmq.broker.consumer_protocol import CONSUMER
-from chordmq.broker.deadlines import Deadlines
 from chordmq.broker.group_log import GROUP_TOPIC, TOPIC
 from chordmq.broker.group_records import GroupLogRecord, GroupRecord
+from chordmq.broker.group_settings import GroupSettings
 from chordmq.broker.group_states import State
-from chordmq.broker.groups import Answer, Group, Outbox
+from chordmq.broker.groups import Group
 from chordmq.broker.internal_log import Done, Host, InternalLog
 from chordmq.broker.membership import GroupSnapshot, Identity, Join, Joined, Leaver, Sync, Synced
 from chordmq.broker.offsets import (
@@ -29,13 +38,13 @@ from chordmq.broker.producers import Incarnation
 from chordmq.errors import (
     ChordMQError,
     CoordinatorLoading,
-    CoordinatorNotAvailable,
     GroupNotEmpty,
     GroupNotFound,
     GroupSubscribed,
     IllegalGeneration,
     InvalidGroupId,
     InvalidRequest,
+    RebalanceInProgress,
     UnknownMember,
 )
 from chordmq.records.marker import Marker
@@ -50,22 +59,22 @@ OUTSIDER = Identity()
 
 
 class GroupCoordinator:
-    """All consumer groups of the node.
+    """All groups of the node.
 
     Nothing is answered before it is in the log, and every deadline of every group shares one timer
     of the event loop, so that idle members cost nothing but memory.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, settings_of: Callable[[str], GroupSettings]) -> None:
         self._host = host
         self._log = InternalLog(host, GROUP_TOPIC)
-        self._groups: dict[str, Group] = {}
         self._offsets = Offsets(min(host.settings.offset_metadata_max_bytes, NAME_BYTES_MAX))
-        self._waiting: dict[int, asyncio.Future[Joined | Synced]] = {}
-        self._tickets = itertools.count()
-        self._deadlines = Deadlines()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._alarm = Alarm(host.clock, self._ring)
+        self._classic = ClassicCoordinator(
+            host, self._log, self._alarm, lambda group_id: bool(self._offsets.of_group(group_id))
+        )
+        self._consumers = ConsumerCoordinator(host, self._log, self._alarm, settings_of)
+        self._changeover = Changeover(host, self._log, self._alarm, self._classic, self._consumers)
         self.loaded = asyncio.Event()
         """Set once the log is read; until then clients are asked to try again."""
 
@@ -81,74 +90,103 @@ class GroupCoordinator:
             finally:
                 self._stop()
 
+    async def consumer_heartbeat(self, group_id: str, beat: Beat) -> Beaten:
+        """Take a heartbeat of the consumer protocol; a classic group that gets one goes over."""
+        self._check(group_id)
+        _check_lengths(beat.member_id, beat.instance_id or "", beat.client_id, *(beat.topics or ()))
+        await self._changeover.ended(group_id)
+        group = self._consumers.groups.get(group_id)
+        if group is None:
+            if beat.epoch != JOINING:
+                raise UnknownMember(f"group {group_id} has no member {beat.member_id}")
+            if group_id in self._classic.groups:
+                await self._changeover.upgrade(self._classic.groups[group_id])
+                return await self.consumer_heartbeat(group_id, beat)
+            group = self._consumers.add(group_id)
+        try:
+            return await self._consumers.heartbeat(group, beat)
+        finally:
+            self._look_after(group)
+
     async def join(self, group_id: str, join: Join) -> Joined:
         """Take a member into the group's next generation and wait until that has formed."""
         self._check(group_id)
-        _check_names(join)
-        group = self._groups.get(group_id)
+        _check_lengths(
+            join.instance_id or "", join.client_id, join.protocol_type, *dict(join.protocols)
+        )
+        await self._changeover.ended(group_id)
+        group = self._consumers.groups.get(group_id)
+        if group is not None and group.is_empty:
+            await self._changeover.downgrade(group)
+            group = None
         if group is None:
-            if join.member_id:
-                raise UnknownMember(f"group {group_id} has no member {join.member_id}")
-            group = self._new_group(group_id)
-        ticket, answer = self._ticket()
+            return await self._classic.join(group_id, join)
         try:
-            group.join(join, ticket, self._now_ms())
-        except ChordMQError:
-            del self._waiting[ticket]
-            raise
+            return await self._consumers.join(group, join)
         finally:
-            self._settle(group)
-        joined = await answer
-        assert isinstance(joined, Joined)
-        return joined
+            self._look_after(group)
 
     async def sync(self, group_id: str, sync: Sync) -> Synced:
-        """Return a member's assignment as soon as the leader has made it."""
-        group = self._member_group(group_id)
-        ticket, answer = self._ticket()
-        try:
-            group.sync(sync, ticket, self._now_ms())
-        except ChordMQError:
-            del self._waiting[ticket]
-            raise
-        self._settle(group)
-        synced = await answer
-        assert isinstance(synced, Synced)
-        return synced
+        """Return a member's assignment as soon as it is made."""
+        self._check(group_id)
+        await self._changeover.ended(group_id)
+        group = self._consumers.groups.get(group_id)
+        if group is not None:
+            return await self._consumers.sync(group, sync)
+        return await self._classic.sync(group_id, sync)
 
     def heartbeat(self, group_id: str, identity: Identity) -> None:
         """Keep a member's session alive, or raise what it must do instead."""
-        self._member_group(group_id).heartbeat(identity, self._now_ms())
+        self._check(group_id)
+        if group_id in self._changeover:
+            raise RebalanceInProgress(f"group {group_id} changes its protocol")
+        group = self._consumers.groups.get(group_id)
+        if group is not None:
+            self._consumers.heartbeat_of_classic(group, identity)
+        else:
+            self._classic.heartbeat(group_id, identity)
 
-    def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ChordMQError | None]:
-        """Let members go at once; each has its own error or None."""
-        group = self._member_group(group_id)
-        results = group.leave(leavers, self._now_ms())
-        self._settle(group)
-        return results
+    async def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ChordMQError | None]:
+        """Let members go; each has its own error or None."""
+        self._check(group_id)
+        await self._changeover.ended(group_id)
+        group = self._consumers.groups.get(group_id)
+        if group is None:
+            return self._classic.leave(group_id, leavers)
+        try:
+            return await self._consumers.leave(group, leavers)
+        finally:
+            self._look_after(group)
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[Group | ConsumerGroup]:
         """Yield every group."""
         self._check_loaded()
-        return iter(list(self._groups.values()))
+        return iter([*self._classic.groups.values(), *self._consumers.groups.values()])
 
     def has(self, group_id: str) -> bool:
         """Return whether a group has this id."""
-        return group_id in self._groups
+        return self._find(group_id) is not None or group_id in self._changeover
 
-    def find(self, group_id: str) -> Group:
+    def find(self, group_id: str) -> Group | ConsumerGroup:
         """Return the group, or raise GroupNotFound."""
         self._check_loaded()
-        group = self._groups.get(group_id)
+        group = self._find(group_id)
         if group is None:
             raise GroupNotFound(f"Group {group_id} not found.")
         return group
 
     async def delete(self, group_id: str) -> None:
         """Delete an empty group with all its offsets."""
-        self.find(group_id).check_delete()
+        await self._changeover.ended(group_id)
+        group = self.find(group_id)
+        group.check_delete()
         records: list[GroupLogRecord] = [*self._offsets.delete_group(group_id)]
-        await self._write(group_id, [*records, GroupRecord(group_id, None)])
+        if isinstance(group, ConsumerGroup):
+            group.delete()
+            await self._consumers.logged(group)
+            await self._write(group_id, records)
+        else:
+            await self._write(group_id, [*records, GroupRecord(group_id, None)])
 
     async def commit(
         self,
@@ -162,6 +200,7 @@ class GroupCoordinator:
         Old consumers without a group commit under the empty id.
         """
         self._check(group_id or "none")
+        await self._changeover.ended(group_id)
         self._check_commit(group_id, identity)
         now_ms = self._host.clock.now_ms()
         records, results = self._offsets.commits(group_id, commits, now_ms, retention_ms)
@@ -178,6 +217,7 @@ class GroupCoordinator:
     ) -> list[ChordMQError | None]:
         """Log offsets that count when the producer's transaction is committed."""
         self._check(group_id)
+        await self._changeover.ended(group_id)
         if identity != OUTSIDER:  # old clients do not say on whose behalf they commit
             self._check_commit(group_id, identity)
         records, results = self._offsets.commits(group_id, commits, self._host.clock.now_ms())
@@ -191,8 +231,7 @@ class GroupCoordinator:
 
         def ended() -> None:
             for group_id in self._offsets.replay_marker(log_partition, marker):
-                if group_id not in self._groups:
-                    self._settle(self._new_group(group_id))
+                self._ensure(group_id)
 
         await self._logged(partial(self._log.append_marker, log_partition, marker), ended)
 
@@ -206,11 +245,18 @@ class GroupCoordinator:
         return self._offsets.pending(group_id)
 
     def _check_commit(self, group_id: str, identity: Identity) -> None:
-        group = self._groups.get(group_id)
+        group = self._find(group_id)
         if group is not None:
-            group.check_commit(identity, self._now_ms())
+            group.check_commit(identity, self._alarm.now_ms())
         elif identity.generation >= 0:
             raise IllegalGeneration(f"group {group_id} has no generation {identity.generation}")
+
+    def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
+        """Refuse to tell offsets to one who is not a member of the group any more."""
+        self._check_loaded()
+        group = self._consumers.groups.get(group_id)
+        if group is not None:
+            group.check_fetch(member_id, epoch)
 
     def committed(self, group_id: str) -> Mapping[Place, CommittedOffset]:
         """Return what a group has committed; a group that nobody knows has committed nothing."""
@@ -222,7 +268,7 @@ class GroupCoordinator:
     ) -> list[ChordMQError | None]:
         """Delete offsets that no member needs, and return the error of each or None."""
         group = self.find(group_id)
-        if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
+        if not group.is_empty and group.protocol_type != CONSUMER:
             raise GroupNotEmpty(f"group {group_id} has members whose topics are not known")
         in_use = {topic: group.subscribes(topic) for topic in {topic for topic, _ in places}}
         known = self._offsets.of_group(group_id)
@@ -252,48 +298,61 @@ class GroupCoordinator:
         """Delete offsets unused for longer than the retention time, and groups left with none."""
         now_ms = self._host.clock.now_ms()
         retention_ms = self._host.settings.offsets_retention_minutes * _MINUTE_MS
-        for group in list(self._groups.values()):
+        for group in self.groups():
             offsets = self._offsets.of_group(group.group_id)
             idle_since = _idle_since(group, {topic for topic, _ in offsets})
             records: list[GroupLogRecord] = [
                 *self._offsets.expire(group.group_id, idle_since, retention_ms, now_ms)
             ]
-            if len(records) == len(offsets) and group.state is State.EMPTY:
-                records.append(GroupRecord(group.group_id, None))
+            if len(records) == len(offsets) and group.is_empty:
+                if isinstance(group, ConsumerGroup):
+                    group.delete()
+                    self._consumers.write(group)
+                else:
+                    records.append(GroupRecord(group.group_id, None))
             if records:
                 log.info("offsets expired", group=group.group_id, count=len(records))
                 self._log.append(group.group_id, records, partial(self._apply, records))
 
     def tick(self) -> None:
         """Let every group whose deadline has come act on it."""
-        self._timer = None
-        now_ms = self._now_ms()
-        for group_id in self._deadlines.due(now_ms):
-            group = self._groups[group_id]
-            group.tick(now_ms)
-            self._settle(group)
-        self._arm_timer()
+        self._alarm.tick()
+
+    def _ring(self, group_id: str) -> None:
+        group = self._consumers.groups.get(group_id)
+        if group is None:
+            self._classic.tick(group_id)
+        else:
+            self._consumers.tick(group_id)
+            self._look_after(group)
+
+    def _look_after(self, group: ConsumerGroup) -> None:
+        """Forget a group that never came to be, or send it back to the classic protocol."""
+        if not group.image.exists:
+            self._consumers.drop_if_gone(group)
+        else:
+            self._changeover.downgrade_if_due(group)
 
     async def _load(self) -> None:
         """Rebuild offsets and groups from the log; members get a whole session to come back."""
-        snapshots: dict[str, GroupSnapshot] = {}
+        snapshots: dict[str, GroupSnapshot | None] = {}
+        images: dict[str, Image] = {}
         async for batch in self._log.replay():
             if batch.marker is not None:
                 self._offsets.replay_marker(batch.partition, batch.marker)
             for record in batch.entries:
                 if isinstance(record, OffsetRecord):
                     self._replay_offset(record, batch.partition, batch.producer)
-                elif record.snapshot is None:
-                    snapshots.pop(record.group_id, None)
-                else:
+                elif isinstance(record, GroupRecord):
                     snapshots[record.group_id] = record.snapshot
-        for group_id in [*snapshots, *self._offsets.groups()]:
-            self._groups.setdefault(group_id, self._new_group(group_id))
-        for group_id, snapshot in snapshots.items():
-            self._groups[group_id].replay(snapshot, self._now_ms())
-            self._settle(self._groups[group_id])
+                else:
+                    images.setdefault(record.group_id, Image(record.group_id)).replay(record)
+        self._consumers.load(list(images.values()))
+        self._classic.load(snapshots)
+        for group_id in self._offsets.groups():
+            self._ensure(group_id)
         self.loaded.set()
-        log.info("groups loaded", groups=len(self._groups))
+        log.info("groups loaded", groups=sum(1 for _ in self.groups()))
         for topic in self._offsets.topics():
             if self._host.topics.find(topic) is None:  # deleted just before the node went down
                 self.forget_topic(topic)
@@ -301,10 +360,8 @@ class GroupCoordinator:
     def _stop(self) -> None:
         self.loaded.clear()
         self._log.close()
-        if self._timer is not None:
-            self._timer.cancel()
-        stopped = CoordinatorNotAvailable("the node stops")
-        self._send([(ticket, stopped) for ticket in list(self._waiting)])
+        self._alarm.cancel()
+        self._classic.stop()
 
     def _check_loaded(self) -> None:
         if not self.loaded.is_set():
@@ -315,62 +372,13 @@ class GroupCoordinator:
         if not 0 < len(group_id.encode()) <= NAME_BYTES_MAX:
             raise InvalidGroupId("the group id is empty or too long")
 
-    def _member_group(self, group_id: str) -> Group:
-        self._check(group_id)
-        group = self._groups.get(group_id)
-        if group is None:
-            raise UnknownMember(f"group {group_id} has no members")
-        return group
+    def _find(self, group_id: str) -> Group | ConsumerGroup | None:
+        return self._classic.groups.get(group_id) or self._consumers.groups.get(group_id)
 
-    def _new_group(self, group_id: str) -> Group:
-        return Group(group_id, self._host.settings, lambda: str(uuid.uuid4()))
-
-    def _now_ms(self) -> int:
-        return int(self._host.clock.monotonic_s() * 1000)
-
-    def _ticket(self) -> tuple[int, asyncio.Future[Joined | Synced]]:
-        ticket = next(self._tickets)
-        self._waiting[ticket] = asyncio.get_running_loop().create_future()
-        return ticket, self._waiting[ticket]
-
-    def _settle(self, group: Group) -> None:
-        """Do what a group has decided: log first, then answer; and note its next deadline."""
-        outbox = group.take_outbox()
-        if outbox.snapshots:
-            self._log_snapshots(group, outbox)
-        else:
-            self._send(outbox.answers)
-        if group.state is State.DEAD:
-            return
-        if group.is_unused and not self._offsets.of_group(group.group_id):
-            self._forget(group)
-            return
-        self._groups[group.group_id] = group
-        deadline_ms = group.next_deadline_ms()
-        if deadline_ms is None:
-            self._deadlines.discard(group.group_id)
-        else:
-            self._deadlines.set(group.group_id, deadline_ms)
-            self._arm_timer()
-
-    def _log_snapshots(self, group: Group, outbox: Outbox) -> None:
-        since_ms = self._host.clock.now_ms()
-        snapshots = [dataclasses.replace(entry, since_ms=since_ms) for entry in outbox.snapshots]
-
-        def done(error: ChordMQError | None) -> None:
-            for snapshot in snapshots:
-                if error is None:
-                    group.replay(snapshot, self._now_ms())
-                else:
-                    group.lose(snapshot, error, self._now_ms())
-            self._send([(ticket, error or answer) for ticket, answer in outbox.answers])
-            self._settle(group)
-
-        records = [GroupRecord(group.group_id, snapshot) for snapshot in snapshots]
-        try:
-            self._log.append(group.group_id, records, done)
-        except CoordinatorNotAvailable as error:
-            self._send([(ticket, error) for ticket, _ in outbox.answers])
+    def _ensure(self, group_id: str) -> None:
+        """Have a group under this id, since it has committed offsets."""
+        if not self.has(group_id):
+            self._classic.add(group_id)
 
     async def _write(
         self,
@@ -413,10 +421,9 @@ class GroupCoordinator:
             if isinstance(record, OffsetRecord):
                 group_id = record.key.group_id
                 self._replay_offset(record, self._log.partition_of(group_id), producer)
-                if group_id not in self._groups:
-                    self._settle(self._new_group(group_id))
+                self._ensure(group_id)
             else:
-                self._delete(record.group_id)
+                self._classic.replay_deletion(record.group_id)
 
     def _replay_offset(
         self, record: OffsetRecord, log_partition: int, producer: Incarnation | None
@@ -426,54 +433,25 @@ class GroupCoordinator:
         else:
             self._offsets.replay_pending(log_partition, producer.producer_id, record)
 
-    def _delete(self, group_id: str) -> None:
-        group = self._groups.get(group_id)
-        if group is not None:
-            group.replay(None, self._now_ms())
-            if group.state is State.DEAD:
-                self._forget(group)
 
-    def _forget(self, group: Group) -> None:
-        self._groups.pop(group.group_id, None)
-        self._deadlines.discard(group.group_id)
-
-    def _send(self, answers: Sequence[tuple[int, Answer]]) -> None:
-        for ticket, answer in answers:
-            waiting = self._waiting.pop(ticket, None)
-            if waiting is None or waiting.done():  # the client or the node is gone
-                continue
-            if isinstance(answer, ChordMQError):
-                waiting.set_exception(answer)
-            else:
-                waiting.set_result(answer)
-
-    def _arm_timer(self) -> None:
-        """Have `tick` called when the next deadline comes."""
-        next_ms = self._deadlines.next_ms()
-        if next_ms is None or (self._timer is not None and self._timer_ms <= next_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        delay_s = max(next_ms - self._now_ms(), 0) / 1000
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self.tick)
-        self._timer_ms = next_ms
-
-
-def _check_names(join: Join) -> None:
-    names = (join.instance_id or "", join.client_id, join.protocol_type, *dict(join.protocols))
+def _check_lengths(*names: str) -> None:
     if any(len(name.encode()) > NAME_BYTES_MAX // 2 for name in names):  # ids are made of two
-        raise InvalidRequest("a name in the join is too long")
+        raise InvalidRequest("a name in the request is too long")
 
 
-def _idle_since(group: Group, topics: set[str]) -> Callable[[str, CommittedOffset], int | None]:
+def _idle_since(
+    group: Group | ConsumerGroup, topics: set[str]
+) -> Callable[[str, CommittedOffset], int | None]:
     """Return the rule that says since when an offset of the group is not in use."""
-    empty_since_ms = group.committed.since_ms if group.committed is not None else -1
+    empty_since_ms = -1
+    if isinstance(group, Group) and group.committed is not None:
+        empty_since_ms = group.committed.since_ms
     unread: set[str] = set()
-    if group.state is State.STABLE:
+    if group.state in (State.STABLE, ConsumerState.STABLE):
         unread = {topic for topic in topics if not group.subscribes(topic)}
 
     def since_ms(topic: str, committed: CommittedOffset) -> int | None:
-        if group.state is State.EMPTY:
+        if group.is_empty:
             return max(committed.commit_ms, empty_since_ms)
         return committed.commit_ms if topic in unread else None
 

@@ -59,6 +59,8 @@ class Outbox:
 class Group:
     """A consumer group: its members, its generation and who waits for what."""
 
+    kind = "classic"
+
     def __init__(self, group_id: str, settings: BrokerSettings, new_id: Callable[[], str]) -> None:
         self.group_id = group_id
         self.state = State.EMPTY
@@ -132,7 +134,7 @@ class Group:
         self._check_alive()
         results = [self._leave_one(leaver) for leaver in leavers]
         if any(result is None for result in results):
-            self._rebalance(now_ms)
+            self.rebalance(now_ms)
         return results
 
     def check_commit(self, identity: Identity, now_ms: int) -> None:
@@ -172,7 +174,12 @@ class Group:
         """Give up a generation whose snapshot the log refused."""
         if snapshot.generation == self.generation and self.state is State.COMPLETING:
             self._refuse_all(self._syncs, error)
-            self._rebalance(now_ms)
+            self.rebalance(now_ms)
+
+    def dissolve(self) -> None:
+        """Send everybody who waits to join again: the group goes on in another protocol."""
+        for waiting in (self._joins, self._syncs):
+            self._refuse_all(waiting, RebalanceInProgress(f"group {self.group_id} changes"))
 
     def tick(self, now_ms: int) -> None:
         """End the sessions and the phase whose time is over."""
@@ -184,6 +191,11 @@ class Group:
             self._complete_joins(now_ms)
         else:
             self._drop_unsynced(now_ms)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the group has no members."""
+        return self.state is State.EMPTY
 
     @property
     def is_unused(self) -> bool:
@@ -251,7 +263,7 @@ class Group:
         if self._gather_end_ms is not None:  # others may come as close behind
             later_ms = now_ms + self._settings.group_initial_rebalance_delay_ms
             self._phase_end_ms = min(later_ms, self._gather_end_ms)
-        self._rebalance(now_ms)
+        self.rebalance(now_ms)
 
     def _rejoin(self, member: Member, join: Join, ticket: int, now_ms: int) -> None:
         if not member.is_new:
@@ -260,7 +272,7 @@ class Group:
         if self.state is State.PREPARING or leads or member.protocols != join.protocols:
             self.roster.update(member, join)
             self._park(self._joins, member.member_id, ticket)
-            self._rebalance(now_ms)
+            self.rebalance(now_ms)
         else:  # it has nothing new to say, so the answer to its last join was lost
             self._answer(ticket, self._joined(member))
 
@@ -272,7 +284,7 @@ class Group:
         self._touch(member, now_ms)
         if self.state is not State.STABLE or self.roster.elect_protocol() != self.protocol:
             self._park(self._joins, member.member_id, ticket)
-            self._rebalance(now_ms)
+            self.rebalance(now_ms)
             return
         self._outbox.snapshots.append(self._snapshot())
         joined = self._joined(member)
@@ -319,7 +331,7 @@ class Group:
         self._sessions.discard(member.member_id)
         self.roster.remove(member)
 
-    def _rebalance(self, now_ms: int) -> None:
+    def rebalance(self, now_ms: int) -> None:
         """Begin to form the next generation unless that is under way; end it if all are here."""
         if self.state is State.EMPTY and not self.roster.members:
             return
@@ -402,14 +414,14 @@ class Group:
         for member in absent:
             self._remove(member)
         if absent:
-            self._rebalance(now_ms)
+            self.rebalance(now_ms)
 
     def _end_session(self, member_id: str, now_ms: int) -> None:
         if member_id in self._sessions:  # prolonged by what another session's end has set off
             return
         if member_id in self._pending:
             self._pending.discard(member_id)
-            self._rebalance(now_ms)
+            self.rebalance(now_ms)
         member = self.roster.members.get(member_id)
         if member is None:
             return
@@ -418,7 +430,7 @@ class Group:
             self._touch(member, now_ms)
         else:
             self._remove(member)
-            self._rebalance(now_ms)
+            self.rebalance(now_ms)
 
     def _touch(self, member: Member, now_ms: int) -> None:
         self._sessions.set(member.member_id, now_ms + max(member.session_timeout_ms, 1))

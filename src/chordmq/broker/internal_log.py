@@ -75,6 +75,7 @@ class LoggedBatch(NamedTuple, Generic[Entry]):
 
 
 class _Write(NamedTuple):
+    name: str
     records: list[NewRecord]
     done: Done
     producer: Incarnation | None = None
@@ -91,7 +92,7 @@ class InternalLog(Generic[Entry]):
 
     All that is asked for while a partition's last append is under way goes into its next one, so
     that many small writes cost few flushes. Within a partition, writes end in the order in which
-    they were asked for.
+    they were asked for, and one that fails takes those of the same name behind it along.
     """
 
     def __init__(self, host: Host, topic: InternalTopic[Entry]) -> None:
@@ -129,11 +130,11 @@ class InternalLog(Generic[Entry]):
         """
         now_ms = self._host.clock.now_ms()
         records = [NewRecord(now_ms, *self._topic.write(entry)) for entry in entries]
-        self._enqueue(self.partition_of(name), _Write(records, done, producer))
+        self._enqueue(self.partition_of(name), _Write(name, records, done, producer))
 
     def append_marker(self, partition: int, marker: Marker, done: Done) -> None:
         """End a transaction in one partition, and then call `done`."""
-        self._enqueue(partition, _Write([], done, marker=marker))
+        self._enqueue(partition, _Write("", [], done, marker=marker))
 
     async def replay(self) -> AsyncIterator[LoggedBatch[Entry]]:
         """Yield everything the log holds, in its order."""
@@ -208,7 +209,16 @@ class InternalLog(Generic[Entry]):
             log.error("not written", topic=name, partition=partition, error=str(error))
             outcome = error
         finally:
+            if outcome is not None:
+                writes = [*writes, *self._take_behind(partition, writes)]
             _end(writes, outcome)
+
+    def _take_behind(self, partition: int, failed: list[_Write]) -> list[_Write]:
+        """Take out what was asked for in the belief that the failed writes are in the log."""
+        names = {entry.name for entry in failed if entry.name}
+        queue = self._queues[partition]
+        self._queues[partition] = [entry for entry in queue if entry.name not in names]
+        return [entry for entry in queue if entry.name in names]
 
     async def _ensure_topic(self) -> None:
         topics = self._host.topics

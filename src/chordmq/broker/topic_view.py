@@ -13,6 +13,7 @@ class TopicFacts(NamedTuple):
     name: str
     id: bytes
     partitions: int
+    is_internal: bool = False
 
 
 class TopicView:
@@ -24,10 +25,14 @@ class TopicView:
         self._matching: dict[str, frozenset[str]] = {}
 
     def matching(self, pattern: str) -> frozenset[str]:
-        """Return the names that follow a pattern."""
+        """Return the names that follow a pattern; the broker's own topics must be named."""
         found = self._matching.get(pattern)
         if found is None:
-            found = frozenset(name for name in self.by_name if matches(pattern, name))
+            found = frozenset(
+                name
+                for name, topic in self.by_name.items()
+                if not topic.is_internal and matches(pattern, name)
+            )
             self._matching[pattern] = found
         return found
 

@@ -102,6 +102,8 @@ class Topics:
         self._removals: asyncio.Queue[TopicRow] = asyncio.Queue()
         self.on_deleted: Callable[[str], None] | None = None
         """Told the name of each topic that is no more."""
+        self.version = 0
+        """Counts the changes to which topics there are and how many partitions they have."""
         self._load()
 
     def __iter__(self) -> Iterator[Topic]:
@@ -226,6 +228,8 @@ class Topics:
         except BaseException:
             await self._table.set_partitions(topic.id, len(topic.partitions))
             raise
+        finally:
+            self.version += 1
 
     async def alter_settings(
         self, name: str, alter: Alteration, *, validate_only: bool = False
@@ -331,6 +335,7 @@ class Topics:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
         self._by_folded_name[_folded(topic.name)] = topic.name
+        self.version += 1
 
     async def _open(self, topic: Topic, partitions: int) -> None:
         """Open the partitions up to this number, letting others work in between."""
@@ -366,6 +371,7 @@ class Topics:
         if self._by_id.pop(topic.id, None) is topic:
             del self._by_name[topic.name]
             del self._by_folded_name[_folded(topic.name)]
+            self.version += 1
         for partition in topic.partitions:
             await partition.discard()
         await asyncio.to_thread(set_aside, self.directory, topic.name, partitions, topic.id)

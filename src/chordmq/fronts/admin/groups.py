@@ -7,16 +7,16 @@ import msgspec
 from msgspec import Meta
 
 from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.consumer_protocol import CONSUMER
+from chordmq.broker.consumer_groups import ConsumerGroup
+from chordmq.broker.consumer_image import ConsumerMember
+from chordmq.broker.consumer_protocol import CONSUMER, read_assignment
 from chordmq.broker.coordinator import OUTSIDER
 from chordmq.broker.feed import offset_at
 from chordmq.broker.groups import Group
 from chordmq.broker.offsets import Commit
 from chordmq.broker.partition import Partition
 from chordmq.broker.roster import Member
-from chordmq.codecs.kafka.messages.consumer_protocol import ConsumerProtocolAssignment
-from chordmq.codecs.kafka.schema import decode
-from chordmq.errors import ChordMQError, DecodeError, InvalidRequest
+from chordmq.errors import ChordMQError, InvalidRequest
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call
 from chordmq.fronts.admin.mapping import LONG_MAX, Index, Offset
@@ -153,16 +153,16 @@ async def describe_group(call: Call) -> GroupDetail:
         group=group.group_id,
         state=group.state.value,
         protocol_type=group.protocol_type,
-        assignor=group.protocol or "",
+        assignor=group.assignor if isinstance(group, ConsumerGroup) else group.protocol or "",
         members=[
             MemberRow(
                 member_id=member.member_id,
                 instance_id=member.instance_id,
                 client_id=member.client_id,
                 host=member.client_host.removeprefix("/"),
-                partitions=[PlaceRow(*place) for place in _assigned(group, member)],
+                partitions=[PlaceRow(*place) for place in places],
             )
-            for member in group.roster.members.values()
+            for member, places in _members(call, group)
         ],
     )
 
@@ -171,9 +171,7 @@ async def show_lag(call: Call) -> Lag:
     """Show how many records a group has still to read, by partition."""
     group = _group(call, Operation.DESCRIBE)
     readers = {
-        place: member.member_id
-        for member in group.roster.members.values()
-        for place in _assigned(group, member)
+        place: member.member_id for member, places in _members(call, group) for place in places
     }
     rows = []
     for (topic, index), committed in sorted(call.broker.groups.committed(group.group_id).items()):
@@ -267,30 +265,36 @@ async def _commit(call: Call, group: str, commits: list[Commit]) -> None:
             raise result
 
 
-def _group(call: Call, operation: Operation) -> Group:
+def _group(call: Call, operation: Operation) -> Group | ConsumerGroup:
     name = call.path("group")
     call.check(operation, Kind.GROUP, name)
     return call.broker.groups.find(name)
 
 
-def _size(group: Group) -> int:
-    return len(group.roster.members)
+def _size(group: Group | ConsumerGroup) -> int:
+    return len(group.image.members if isinstance(group, ConsumerGroup) else group.roster.members)
 
 
-def _assigned(group: Group, member: Member) -> list[tuple[str, int]]:
-    """Return what a member reads, as far as its bytes can be understood."""
-    if group.protocol_type != CONSUMER or not member.assignment:
-        return []
-    version = int.from_bytes(member.assignment[:2], "big")
-    if version not in ConsumerProtocolAssignment.versions:
-        return []
-    try:
-        assignment = decode(ConsumerProtocolAssignment, version, member.assignment[2:])
-    except DecodeError:
-        return []
+def _members(
+    call: Call, group: Group | ConsumerGroup
+) -> list[tuple[Member | ConsumerMember, list[tuple[str, int]]]]:
+    """Return the members with what each reads, as far as that can be understood."""
+    if isinstance(group, ConsumerGroup):
+        names = {topic.id: topic.name for topic in call.broker.topics}
+        return [
+            (member, [(names[id_], i) for id_, i in _held(group, member_id) if id_ in names])
+            for member_id, member in group.image.members.items()
+        ]
     return [
-        (row.topic, index) for row in assignment.assigned_partitions for index in row.partitions
+        (member, sorted(read_assignment(member.assignment) or ()))
+        if group.protocol_type == CONSUMER
+        else (member, [])
+        for member in group.roster.members.values()
     ]
+
+
+def _held(group: ConsumerGroup, member_id: str) -> list[tuple[bytes, int]]:
+    return sorted(group.image.holding(member_id).assigned)
 
 
 ROUTES = [

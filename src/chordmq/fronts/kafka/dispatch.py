@@ -21,6 +21,7 @@ from chordmq.fronts.kafka import (
     acls,
     cluster,
     configs,
+    consumer_groups,
     errors,
     fetch,
     groups,
@@ -46,7 +47,7 @@ PRODUCE, FETCH = 0, 1
 JOIN_GROUP, SYNC_GROUP = 11, 14
 SHARE_FETCH = 78
 API_VERSIONS = 18
-FEATURES = {"share.version": 1, "transaction.version": 2}
+FEATURES = {"group.version": 1, "share.version": 1, "transaction.version": 2}
 """What the whole cluster does, at which level; clients choose their protocols by it."""
 
 
@@ -181,6 +182,8 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
     61: cluster.describe_producers,
     65: transactions.describe_transactions,
     66: transactions.list_transactions,
+    68: consumer_groups.consumer_group_heartbeat,
+    69: consumer_groups.consumer_group_describe,
     74: configs.list_config_resources,
     75: metadata.describe_topic_partitions,
     76: share_groups.share_group_heartbeat,

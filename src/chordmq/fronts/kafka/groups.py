@@ -1,6 +1,7 @@
 """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups and DeleteGroups."""
 
 from chordmq.broker.acl import Kind, Operation
+from chordmq.broker.consumer_groups import ConsumerGroup
 from chordmq.broker.group_states import State
 from chordmq.broker.groups import Group
 from chordmq.broker.membership import Identity, Join, Joined, Leaver, Sync
@@ -51,7 +52,7 @@ LEAVE_IN_BATCHES = 3
 SYNC_NAMES_PROTOCOL = 5
 DESCRIBE_NAMES_UNKNOWN = 6
 
-CLASSIC, SHARE = "classic", "share"
+SHARE = "share"
 
 
 async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
@@ -144,7 +145,7 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     return HeartbeatResponse()
 
 
-def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
+async def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Remove members at their own wish or an operator's."""
     members = request.members
     if call.version < LEAVE_IN_BATCHES:
@@ -155,7 +156,7 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     ]
     try:
         call.check(Operation.READ, Kind.GROUP, request.group_id)
-        results = call.broker.groups.leave(request.group_id, leavers)
+        results = await call.broker.groups.leave(request.group_id, leavers)
     except UnknownMember as error:  # the group is not known, so none of them is
         results = [error] * len(leavers)
     except ChordMQError as error:
@@ -181,7 +182,10 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroup
     for group_id in request.groups:
         try:
             call.check(Operation.DESCRIBE, Kind.GROUP, group_id)
-            row = _described(call.broker.groups.find(group_id))
+            group = call.broker.groups.find(group_id)
+            if isinstance(group, ConsumerGroup):
+                raise GroupNotFound(f"Group {group_id} is not a classic group.")
+            row = _described(group)
         except GroupNotFound as error:
             row = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
             if call.version >= DESCRIBE_NAMES_UNKNOWN:
@@ -222,7 +226,7 @@ def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     sees_all = call.allows(Operation.DESCRIBE, Kind.CLUSTER)
     try:
         rows = [
-            ListedGroup(group.group_id, group.protocol_type, group.state.value, CLASSIC)
+            ListedGroup(group.group_id, group.protocol_type, group.state.value, group.kind)
             for group in call.broker.groups.groups()
         ]
         rows += [

@@ -126,9 +126,11 @@ def _fetch_group(
     pending: set[Place] = set()
     try:
         call.check(Operation.DESCRIBE, Kind.GROUP, wanted.group_id)
-        committed = call.broker.groups.committed(wanted.group_id)
+        groups = call.broker.groups
+        groups.check_fetch(wanted.group_id, wanted.member_id, wanted.member_epoch)
+        committed = groups.committed(wanted.group_id)
         if require_stable:
-            pending = call.broker.groups.pending(wanted.group_id)
+            pending = groups.pending(wanted.group_id)
     except ChordMQError as error:
         answer.error_code = code_of(error)
         committed = {}
