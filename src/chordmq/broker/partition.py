@@ -116,7 +116,8 @@ class Partition:
 
         A transaction may begin here only if its coordinator has enlisted the partition.
         """
-        self._check_open()
+        if self.is_closed or self._shared.full:
+            self._refuse()
         log = self.log
         if self._shared.intercept is not None:
             data = self._shared.intercept(self.topic, data)
@@ -131,25 +132,26 @@ class Partition:
 
     def append_marker(self, marker: Marker) -> int:
         """End a producer's transaction here, and return the offset after its marker."""
-        self._check_open()
+        if self.is_closed or self._shared.full:
+            self._refuse()
         self.producers.check_marker(marker)
         data = memoryview(build_marker(marker, self._shared.clock.now_ms()))
         header = read_header(data)
         self._write(data, header, marker)
         return header.next_offset
 
-    def _check_open(self) -> None:
+    def _refuse(self) -> None:
         if self.is_closed:
             raise UnknownTopic(f"{self.topic} was deleted")
-        if self._shared.full:
-            raise DiskFull(self._shared.full)
+        raise DiskFull(self._shared.full)
 
     def _write(self, data: memoryview, header: BatchHeader, marker: Marker | None = None) -> None:
         """Give the batch the next offsets, and remember it once it is in the log."""
-        header.base_offset = self.log.end_offset
-        header.leader_epoch = self.leader_epoch
-        place(data, 0, header.base_offset, self.leader_epoch)
-        self.log.append(data, [header])
+        log, epoch = self.log, self.leader_epoch
+        base = header.base_offset = log.end_offset
+        header.leader_epoch = epoch
+        place(data, 0, base, epoch)
+        log.append(data, [header])
         self.producers.replay(header, marker)
         self._unsaved_bytes += header.size
         self.bytes_in += header.size
