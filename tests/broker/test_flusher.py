@@ -62,7 +62,7 @@ def write(partition: Partition) -> asyncio.Future[None]:
 
 
 async def test_writes_of_one_moment_share_a_flush(partition: Partition, flusher: Flusher) -> None:
-    """B6: group commit."""
+    """D5: group commit."""
     await asyncio.gather(*(write(partition) for _ in range(100)))
     assert flusher.flushes == 1
     assert partition.high_watermark == 100
@@ -72,7 +72,7 @@ async def test_writes_of_one_moment_share_a_flush(partition: Partition, flusher:
 async def test_nothing_is_acknowledged_after_a_failed_flush(
     partition: Partition, faults: Faults, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
-    """B6: whatever went wrong, the node stops instead of letting producers wait for ever."""
+    """D5: whatever went wrong, the node stops instead of letting producers wait for ever."""
 
     def fail(_: Flush) -> None:
         raise fault
@@ -87,7 +87,7 @@ async def test_nothing_is_acknowledged_after_a_failed_flush(
 async def test_a_flush_that_finds_no_free_descriptor_is_tried_again(
     partition: Partition, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B6: a node out of descriptors acknowledges later, not never."""
+    """D5: a node out of descriptors acknowledges later, not never."""
     with monkeypatch.context() as patch:
         refused = asyncio.Event()
 
