@@ -206,10 +206,13 @@ class Acl:
         self, principal: Principal, host: str, operation: Operation, kind: Kind, name: str
     ) -> None:
         """Raise the kind's own error unless the principal may do this from there."""
-        if not self.allows(principal, host, operation, kind, name):
-            if self.on_denied is not None:
-                self.on_denied(principal, host, operation, kind, name)
-            raise denial(principal, operation, kind, name)
+        # Asked for every batch: what was allowed before is looked up here, without another call.
+        key = (principal.name, principal.groups, host, operation, kind, name)
+        if self._decisions.get(key) or self.allows(principal, host, operation, kind, name):
+            return
+        if self.on_denied is not None:
+            self.on_denied(principal, host, operation, kind, name)
+        raise denial(principal, operation, kind, name)
 
     def decide(
         self, principal: Principal, host: str, operation: Operation, kind: Kind, name: str
