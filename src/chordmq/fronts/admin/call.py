@@ -76,9 +76,13 @@ class Call:
         if len(values) < len(pairs):
             raise InvalidRequest("a parameter stands in the query twice")
         try:
-            return msgspec.convert(values, kind, strict=False)
+            query = msgspec.convert(values, kind, strict=False)
         except msgspec.ValidationError as error:
             raise InvalidRequest(f"the query: {error}") from None
+        for name in values:
+            if getattr(query, name) is None:  # what msgspec makes of the text `null`
+                raise InvalidRequest(f"the query: `{name}` cannot be {values[name]!r}")
+        return query
 
     @property
     def media(self) -> str:

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route
 
 from chordmq import errors
 from chordmq.errors import ChordMQError
@@ -57,13 +58,25 @@ def refuse(_request: Request, error: Exception) -> Response:
     return complaint(status_of(error), type(error).__name__, str(error))
 
 
-def refuse_by_status(_request: Request, error: Exception) -> Response:
+def refuse_by_status(request: Request, error: Exception) -> Response:
     """Answer a request that fits no route, or is not HTTP as we want it."""
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
     response = complaint(status, status.phrase.replace(" ", "").replace("-", ""), error.detail)
     response.headers.update(error.headers or {})
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["allow"] = ", ".join(sorted(_methods(request)))
     return response
+
+
+def _methods(request: Request) -> set[str]:
+    """Return the methods of all routes with the path of a request."""
+    fitting = [
+        route.methods or set()
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+    ]
+    return set().union(*fitting)
 
 
 def fail(_request: Request, _error: Exception) -> Response:

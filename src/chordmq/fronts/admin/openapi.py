@@ -41,7 +41,7 @@ def document(routes: Iterable[BaseRoute]) -> Json:
     for route in plain:
         for method in sorted((route.methods or set()) - {"HEAD"}):
             paths.setdefault(route.path, {})[method.lower()] = _operation(route, method)
-    return {
+    described = {
         "openapi": "3.1.0",
         "info": {"title": "ChordMQ", "version": VERSION, "description": ABOUT},
         "paths": paths,
@@ -54,6 +54,8 @@ def document(routes: Iterable[BaseRoute]) -> Json:
             },
         },
     }
+    plain_json: Json = msgspec.json.decode(msgspec.json.encode(described))  # tuples are lists there
+    return plain_json
 
 
 def _operation(route: Route, method: str) -> Json:
