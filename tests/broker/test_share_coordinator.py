@@ -17,6 +17,7 @@ from chordmq.broker.share_groups import Beat, Beaten
 from chordmq.broker.shared_cursor import Outcome
 from chordmq.clock import ManualClock
 from chordmq.errors import (
+    ChordMQError,
     GroupNotEmpty,
     GroupNotFound,
     InvalidGroupId,
@@ -97,6 +98,17 @@ async def test_a_new_partition_is_read_from_its_beginning(broker: Broker) -> Non
     assert beaten.assignment is not None
     assert len(beaten.assignment) == 2
     assert starts(broker) == [1, 0]
+
+
+async def test_cursors_that_could_not_be_opened_are_opened_with_the_next_heartbeat(
+    broker: Broker,
+) -> None:
+    broker.shared.full = "no room"
+    with pytest.raises(ChordMQError):
+        await beat(broker)
+    broker.shared.full = ""
+    await beat(broker)
+    assert starts(broker) == [0]
 
 
 @pytest.mark.parametrize(("reset", "start"), [("earliest", 0), ("by_duration:PT1M", 1)])

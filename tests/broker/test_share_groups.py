@@ -18,7 +18,6 @@ def beat(
     epoch: int = 0,
     topics: frozenset[str] | None = None,
     *,
-    deadline_ms: int = 100,
     size_max: int = 10,
     catalogue: dict[str, TopicFacts] | None = None,
 ) -> Beaten:
@@ -26,7 +25,7 @@ def beat(
         topics = TOPICS
     request = Beat(member_id=member_id, epoch=epoch, topics=topics)
     facts = CATALOGUE if catalogue is None else catalogue
-    return group.beat(request, facts, deadline_ms, size_max)
+    return group.beat(request, facts.get, size_max)
 
 
 def test_the_first_member_reads_everything() -> None:
@@ -112,19 +111,17 @@ def test_topics_that_come_grow_or_go_change_the_assignment() -> None:
     assert beat(group, "a", 3, catalogue={}) == Beaten(4, frozenset())
 
 
-def test_who_leaves_or_is_not_heard_of_makes_room() -> None:
+def test_who_leaves_makes_room() -> None:
     group = ShareGroup("g")
-    beat(group, "a", deadline_ms=100)
-    beat(group, "b", deadline_ms=200)
-    assert group.next_deadline_ms() == 100
-    assert group.overdue(99) == []
-    assert group.overdue(100) == ["a"]
-    group.remove(["a"])
+    beat(group, "a", topics=frozenset({"t", "u"}))
+    beat(group, "b")
+    group.remove("a")
+    assert group.partitions == [("t", 0), ("t", 1)]
     assert beat(group, "b", 2).assignment == frozenset({(T, 0), (T, 1)})
     with pytest.raises(UnknownMember):
-        group.remove(["a"])
-    group.remove(["b"])
-    assert (group.state, group.next_deadline_ms()) == ("Empty", None)
+        group.remove("a")
+    group.remove("b")
+    assert (group.state, group.partitions) == ("Empty", [])
 
 
 TOPIC_IDS = [bytes([n]) * 16 for n in range(3)]

@@ -18,6 +18,7 @@ from chordmq.errors import (
     InvalidGroupId,
     InvalidRequest,
     UnknownTopic,
+    UnknownTopicId,
 )
 
 NAME_BYTES_MAX = 2**15 - 1
@@ -54,6 +55,10 @@ class ShareCoordinator:
         self._is_other_kind = is_other_kind
         overrides.on_changed = self._apply_settings
         self._groups: dict[str, ShareGroup] = {}
+        self._unopened: set[str] = set()
+        """Groups that may have partitions without a cursor."""
+        self._sessions: dict[str, tuple[str, str]] = {}
+        """Group and member by the name of the member's deadline."""
         self._deadlines = Deadlines()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -71,16 +76,15 @@ class ShareCoordinator:
         self._check(group_id, beat)
         group = self._groups.get(group_id) or ShareGroup(group_id)
         if beat.epoch == LEAVING:
-            self._remove(group, [beat.member_id])
+            self._remove(group, beat.member_id)
             return Beaten(LEAVING, None)
-        deadline_ms = self._cursors.now_ms() + self.settings(group_id).share_session_timeout_ms
         epoch = group.epoch
-        beaten = group.beat(
-            beat, self._catalogue(), deadline_ms, self._host.settings.group_max_size
-        )
+        beaten = group.beat(beat, self._facts, self._host.settings.group_max_size)
         self._groups[group_id] = group
-        self._set_deadline(group)
+        self._keep_alive(group_id, beat.member_id)
         if group.epoch != epoch:
+            self._unopened.add(group_id)
+        if group_id in self._unopened:
             await self._open_cursors(group)
         return beaten
 
@@ -95,32 +99,31 @@ class ShareCoordinator:
         if self._is_other_kind(group_id):
             raise GroupNotFound(OTHER_KIND.format(group_id))
 
-    def _catalogue(self) -> dict[str, TopicFacts]:
-        return {
-            topic.name: TopicFacts(topic.id, len(topic.partitions))
-            for topic in self._host.topics
-            if not topic.is_internal
-        }
+    def _facts(self, name: str) -> TopicFacts | None:
+        topic = self._host.topics.find(name)
+        if topic is None or topic.is_internal:
+            return None
+        return TopicFacts(topic.id, len(topic.partitions))
 
     async def _open_cursors(self, group: ShareGroup) -> None:
         """Open a cursor in every partition that the group subscribes to and has none in."""
-        settings = self.settings(group.group_id)
-        wanted = []
-        for name, index in group.partitions:
-            topic = self._host.topics.find(name)
-            if topic is None or self._cursors.find(group.group_id, topic.id, index):
-                continue
-            # A partition that came later is read from its beginning, so that nothing is missed.
-            grown = any(
-                self._cursors.find(group.group_id, topic.id, other) for other in range(index)
-            )
-            start_ms = EARLIEST if grown else self._start_ms(settings)
-            wanted.append(self._cursors.open(group.group_id, name, index, start_ms=start_ms))
-        for result in await asyncio.gather(*wanted, return_exceptions=True):
-            # A topic deleted meanwhile is not the member's fault.
-            if isinstance(result, BaseException) and not isinstance(result, UnknownTopic):
-                group.epoch += 1  # so that the next heartbeat tries again
-                raise result
+        epoch = group.epoch
+        opened = [self._open(group.group_id, name, index) for name, index in group.partitions]
+        await asyncio.gather(*opened)
+        if group.epoch == epoch:
+            self._unopened.discard(group.group_id)
+
+    async def _open(self, group_id: str, name: str, index: int) -> None:
+        topic = self._host.topics.find(name)
+        if topic is None or self._cursors.find(group_id, topic.id, index):
+            return
+        # A partition that came later is read from its beginning, so that nothing is missed.
+        has_grown = any(self._cursors.find(group_id, topic.id, other) for other in range(index))
+        start_ms = EARLIEST if has_grown else self._start_ms(self.settings(group_id))
+        try:
+            await self._cursors.open(group_id, name, index, start_ms=start_ms)
+        except (UnknownTopic, UnknownTopicId):
+            pass  # deleted meanwhile, which is not the member's fault
 
     def _start_ms(self, settings: GroupSettings) -> int:
         by_time = settings.start_ms(self._host.clock.now_ms())
@@ -189,36 +192,34 @@ class ShareCoordinator:
     def tick(self) -> None:
         """Let members go that were not heard of for too long."""
         self._timer = None
-        now_ms = self._cursors.now_ms()
-        for group_id in self._deadlines.due(now_ms):
-            group = self._groups[group_id]
-            self._remove(group, group.overdue(now_ms))
+        for name in self._deadlines.due(self._cursors.now_ms()):
+            group_id, member_id = self._sessions[name]
+            self._remove(self._groups[group_id], member_id)
         self._arm_timer()
 
-    def _remove(self, group: ShareGroup, member_ids: list[str]) -> None:
-        if member_ids:
-            group.remove(member_ids)
-        for member_id in member_ids:
-            self._cursors.leave(group.group_id, member_id)
-        self._set_deadline(group)
+    def _remove(self, group: ShareGroup, member_id: str) -> None:
+        group.remove(member_id)
+        name = _session(group.group_id, member_id)
+        self._sessions.pop(name, None)
+        self._deadlines.discard(name)
+        self._cursors.leave(group.group_id, member_id)
         if not group.members and not self._cursors.of_group(group.group_id):
             self._forget(group.group_id)
 
     def _forget(self, group_id: str) -> None:
         self._groups.pop(group_id, None)
-        self._deadlines.discard(group_id)
+        self._unopened.discard(group_id)
 
     def _apply_settings(self, group_id: str) -> None:
         for cursor in self._cursors.of_group(group_id):
             cursor.policy = policy_of(self.settings(group_id), cursor.partition.topic)
 
-    def _set_deadline(self, group: ShareGroup) -> None:
-        deadline_ms = group.next_deadline_ms()
-        if deadline_ms is None:
-            self._deadlines.discard(group.group_id)
-        else:
-            self._deadlines.set(group.group_id, deadline_ms)
-            self._arm_timer()
+    def _keep_alive(self, group_id: str, member_id: str) -> None:
+        name = _session(group_id, member_id)
+        self._sessions[name] = group_id, member_id
+        timeout_ms = self.settings(group_id).share_session_timeout_ms
+        self._deadlines.set(name, self._cursors.now_ms() + timeout_ms)
+        self._arm_timer()
 
     def _arm_timer(self) -> None:
         next_ms = self._deadlines.next_ms()
@@ -229,6 +230,11 @@ class ShareCoordinator:
         delay_s = max(next_ms - self._cursors.now_ms(), 0) / 1000
         self._timer = asyncio.get_running_loop().call_later(delay_s, self.tick)
         self._timer_ms = next_ms
+
+
+def _session(group_id: str, member_id: str) -> str:
+    """Return a name that no other member of any group has."""
+    return f"{len(group_id)}:{group_id}:{member_id}"
 
 
 def policy_of(settings: GroupSettings, topic: str) -> Policy:

@@ -5,7 +5,7 @@ same one through its cursor. A member takes over a new assignment at once, with 
 nobody has to give anything back first, for the cursor knows who holds what.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from chordmq.errors import FencedMemberEpoch, GroupFull, InvalidRequest, UnknownMember
@@ -25,8 +25,8 @@ class TopicFacts:
     partitions: int
 
 
-Catalogue = Mapping[str, TopicFacts]
-"""Topics by name."""
+Lookup = Callable[[str], TopicFacts | None]
+"""Finds a topic by its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,6 @@ class ShareMember:
     client_host: str
     rack_id: str | None
     topics: frozenset[str]
-    deadline_ms: int = 0
     epoch: int = 0
     previous_epoch: int = 0
     """An answer may have been lost, so the epoch before the newest is still good."""
@@ -75,7 +74,9 @@ class ShareGroup:
         self.group_id = group_id
         self.epoch = 0
         self.members: dict[str, ShareMember] = {}
+        self._wanted: list[str] = []
         self._facts: dict[str, TopicFacts] = {}
+        """Those of the wanted topics that are there."""
 
     @property
     def state(self) -> str:
@@ -87,14 +88,13 @@ class ShareGroup:
         """Return every partition that a member subscribes to, by the name of its topic."""
         return [(name, i) for name, facts in self._facts.items() for i in range(facts.partitions)]
 
-    def beat(self, beat: Beat, catalogue: Catalogue, deadline_ms: int, size_max: int) -> Beaten:
-        """Take a member in or keep it, and tell it what it reads; it stays until the deadline."""
+    def beat(self, beat: Beat, lookup: Lookup, size_max: int) -> Beaten:
+        """Take a member in or keep it, and tell it what it reads."""
         member = self._join(beat, size_max) if beat.epoch == JOINING else self._known(beat)
-        member.deadline_ms = deadline_ms
         is_changed = beat.topics is not None and beat.topics != member.topics
         if is_changed and beat.topics is not None:
             member.topics = beat.topics
-        self.refresh(catalogue, is_changed=is_changed or not member.epoch)
+        self._refresh(lookup, is_changed=is_changed or not member.epoch)
         if member.epoch != self.epoch:
             member.previous_epoch, member.epoch = member.epoch, self.epoch
         is_asked = beat.epoch == JOINING or beat.topics is not None
@@ -128,26 +128,20 @@ class ShareGroup:
             )
         return member
 
-    def remove(self, member_ids: Collection[str]) -> None:
-        """Let members go; those that stay share their partitions."""
-        for member_id in member_ids:
-            if member_id not in self.members:
-                raise UnknownMember(f"Member {member_id} is not a member of {self.group_id}.")
-            del self.members[member_id]
-        self._assign()
+    def remove(self, member_id: str) -> None:
+        """Let a member go; those that stay share its partitions."""
+        if member_id not in self.members:
+            raise UnknownMember(f"Member {member_id} is not a member of group {self.group_id}.")
+        del self.members[member_id]
+        self._refresh(self._facts.get, is_changed=True)
 
-    def overdue(self, now_ms: int) -> list[str]:
-        """Return the members whose session is over."""
-        return [id_ for id_, member in self.members.items() if member.deadline_ms <= now_ms]
-
-    def next_deadline_ms(self) -> int | None:
-        """Return when the next session is over."""
-        return min((member.deadline_ms for member in self.members.values()), default=None)
-
-    def refresh(self, catalogue: Catalogue, *, is_changed: bool = False) -> None:
-        """Assign again if topics have come, gone or grown, or if the members say so."""
-        wanted = sorted({name for member in self.members.values() for name in member.topics})
-        facts = {name: catalogue[name] for name in wanted if name in catalogue}
+    def _refresh(self, lookup: Lookup, *, is_changed: bool) -> None:
+        """Assign again if the members have changed, or topics have come, gone or grown."""
+        if is_changed:
+            topics = (member.topics for member in self.members.values())
+            self._wanted = sorted(frozenset().union(*topics))
+        found = {name: lookup(name) for name in self._wanted}
+        facts = {name: facts for name, facts in found.items() if facts is not None}
         if is_changed or facts != self._facts:
             self._facts = facts
             self._assign()
