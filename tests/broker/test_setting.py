@@ -90,3 +90,10 @@ def test_only_lists_can_be_extended() -> None:
 
 def test_a_name_like_no_other_gets_no_hint() -> None:
     assert "did you mean" not in str(unknown("zzz", ["size", "policy"]))
+
+
+def test_the_reason_does_not_round_the_limit() -> None:
+    """C7: who is told a limit can keep to it."""
+    large = Setting(name="x", kind=Kind.INT, default=1 << 30, help="A size.", low=1 << 20)
+    with pytest.raises(InvalidSetting, match="at least 1048576$"):
+        large.parse("1")

@@ -76,8 +76,8 @@ class Setting:
 
     def _range(self) -> str:
         if self.high in (math.inf, INT_MAX, LONG_MAX):
-            return f"at least {self.low:g}"
-        return f"between {self.low:g} and {self.high:g}"
+            return f"at least {self.low:.15g}"
+        return f"between {self.low:.15g} and {self.high:.15g}"
 
     def _refused(self, text: str, reason: str) -> InvalidSetting:
         return InvalidSetting(f"Invalid value {text} for configuration {self.name}: {reason}")
