@@ -95,5 +95,5 @@ def test_a_name_like_no_other_gets_no_hint() -> None:
 def test_the_reason_does_not_round_the_limit() -> None:
     """C7: who is told a limit can keep to it."""
     large = Setting(name="x", kind=Kind.INT, default=1 << 30, help="A size.", low=1 << 20)
-    with pytest.raises(InvalidSetting, match="at least 1048576$"):
+    with pytest.raises(InvalidSetting, match=r"at least 1048576$"):
         large.parse("1")
