@@ -9,8 +9,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+import urllib.request
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks.wire import brokers_known
@@ -103,21 +105,27 @@ def start_kafka(directory: Path, settings: Sequence[str] = ()) -> Peer:
     port = int(address.split(",", 1)[0])
     command = [_java(), *KAFKA_HEAP, *KAFKA_JVM, f"-Dlog4j2.configurationFile={LOG_SETTINGS}"]
     command += ["-cp", classpath, "kafka.Kafka", str(properties)]
-    return _start(f"Apache Kafka {KAFKA_VERSION}", command, directory, port)
+    name = f"Apache Kafka {KAFKA_VERSION}"
+    return _start(name, command, directory, port, partial(_is_up, port))
 
 
-def start_chordmq(directory: Path, settings: Sequence[str] = ()) -> Peer:
-    """Start a ChordMQ node on `directory`; `settings` are more `key=value` of its configuration."""
+def start_chordmq(directory: Path, settings: Sequence[str] = (), *, is_open: bool = True) -> Peer:
+    """Start a ChordMQ node on `directory`; `settings` are more `key=value` of its configuration.
+
+    One that demands TLS or a login is not open: it is asked over HTTP whether it is ready.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     ports = directory / "ports"
     if not ports.exists():
         ports.write_text(f"{free_port()} {free_port()}")
     port, http_port = (int(text) for text in ports.read_text().split())
     chosen = [f"data_dir={directory}/data", f"kafka.port={port}", f"http.port={http_port}"]
+    chosen += ["framed.port=0"]
     command = [sys.executable, "-m", "chordmq", "serve"]
     for setting in (*chosen, *settings):
         command += ["--set", setting]
-    return _start("ChordMQ", command, directory, port)
+    ready = partial(_is_up, port) if is_open else partial(_is_ready, http_port)
+    return _start("ChordMQ", command, directory, port, ready)
 
 
 def kafka_libs() -> Path:
@@ -162,7 +170,7 @@ def _format_kafka(
     directory.mkdir(parents=True, exist_ok=True)
     ports = {"port": free_port(), "controller_port": free_port()}
     text = SERVER_PROPERTIES.format(directory=directory, **ports)
-    properties.write_text(text + "".join(f"{setting}\n" for setting in settings))
+    properties.write_text(text + "".join(f"{one.format(**ports)}\n" for one in settings))
     tool = [_java(), f"-Dlog4j2.configurationFile={LOG_SETTINGS}", "-cp", classpath]
     tool += [
         "kafka.tools.StorageTool",
@@ -175,7 +183,21 @@ def _format_kafka(
     subprocess.run(tool, check=True, stdout=subprocess.DEVNULL)
 
 
-def _start(name: str, command: list[str], directory: Path, port: int) -> Peer:
+def _is_up(port: int) -> bool:
+    return brokers_known(port) > 0
+
+
+def _is_ready(http_port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/ready", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _start(
+    name: str, command: list[str], directory: Path, port: int, ready: Callable[[], bool]
+) -> Peer:
     """Start the process and wait until it answers."""
     started = time.monotonic()
     with (directory / "broker.log").open("ab") as log:
@@ -185,7 +207,7 @@ def _start(name: str, command: list[str], directory: Path, port: int) -> Peer:
         )  # fmt: skip
     peer = Peer(name, f"127.0.0.1:{port}", process, directory, 0.0)
     try:
-        while brokers_known(port) == 0:
+        while not ready():
             waited = time.monotonic() - started
             if process.poll() is not None or waited > READY_TIMEOUT_S:
                 log_end = (directory / "broker.log").read_text(errors="replace")[-2000:]

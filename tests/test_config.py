@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordmq.config import Config, fill, known, load, variable
+from chordmq.config import ENVIRONMENT_ALIASES, Config, fill, known, load, variable
 from chordmq.errors import InvalidSetting
 
 FILE = """
@@ -157,7 +157,7 @@ def test_any_text_fills_or_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "broker.example"])
-@pytest.mark.parametrize("part", ["kafka", "http"])
+@pytest.mark.parametrize("part", ["kafka", "http", "framed"])
 def test_listening_beyond_the_machine_needs_a_word(part: str, host: str) -> None:
     """A node without authentication is closed to the network unless it is told otherwise."""
     assignments = [f"{part}.host={host}"]
@@ -174,7 +174,7 @@ def test_listening_on_the_machine_itself_is_fine(host: str) -> None:
 def test_the_example_environment_holds_the_defaults() -> None:
     lines = (Path(__file__).parent.parent / ".env.example").read_text().splitlines()
     environment = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
-    assert environment.keys() <= {variable(name) for name in known()}
+    assert environment.keys() <= {variable(name) for name in known()} | ENVIRONMENT_ALIASES.keys()
     assert load(environment=environment) == Config(data_dir=Path("./data"))
 
 

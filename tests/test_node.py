@@ -12,6 +12,7 @@ import pytest
 from chordmq.clock import SystemClock
 from chordmq.config import Config
 from chordmq.errors import CannotStart
+from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.node import Node, running
 from chordmq.records.record import NewRecord
@@ -23,6 +24,7 @@ def config(directory: Path, *, http_port: int = 0, kafka_port: int = 0) -> Confi
         data_dir=directory,
         kafka=ListenerSettings(port=kafka_port),
         http=ListenerSettings(port=http_port),
+        framed=FramedSettings(port=0),
     )
 
 

@@ -22,6 +22,7 @@ from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.certificates import TlsSettings
+from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.logs import ROOT, LogsSettings, check_level
 
@@ -32,7 +33,13 @@ if TYPE_CHECKING:
     Settings = TypeVar("Settings", bound=DataclassInstance)
 
 ENVIRONMENT_PREFIX = "CHORDMQ_"
-ENVIRONMENT_ALIASES = {"HTTP_PORT": "http.port"}
+ENVIRONMENT_ALIASES = {
+    "HTTP_PORT": "http.port",
+    "TCP_PORT": "framed.port",
+    "DELIVERY_MODE": "framed.delivery_mode",
+    "MAX_CONSUMERS": "framed.consumers_max",
+    "CONSUMER_CHANNEL_BUFFER_SIZE": "framed.consumer_buffer_size",
+}
 LEVELS_PREFIX = "logs.levels."
 EXTENSION_PREFIX = "extension."
 HTTP_SETTINGS = (
@@ -71,6 +78,7 @@ class Config:
     """Settings of extensions, by name: `extension.<name>.<setting>`."""
     kafka: ListenerSettings = field(default_factory=ListenerSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
+    framed: FramedSettings = field(default_factory=FramedSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     acl: AclSettings = field(default_factory=AclSettings)
@@ -182,6 +190,7 @@ def known() -> list[str]:
     names += (f"kafka.{name}" for name in _named(ListenerSettings))
     names += (f"http.{name}" for name in HTTP_SETTINGS)
     names += (f"http.tls.{name}" for name in _plain(TlsSettings))
+    names += (f"framed.{name}" for name in _named(FramedSettings))
     names += (f"auth.{name}" for name in _named(AuthSettings))
     names += (f"audit.{name}" for name in _plain(AuditSettings))
     names += (f"acl.{name}" for name in _plain(AclSettings))
@@ -209,6 +218,7 @@ def build(texts: Texts) -> Config:
         _changed(defaults, "", texts),
         kafka=_changed(defaults.kafka, "kafka.", texts),
         http=_changed(defaults.http, "http.", texts),
+        framed=_changed(defaults.framed, "framed.", texts),
         auth=_changed(defaults.auth, "auth.", texts),
         audit=_changed(defaults.audit, "audit.", texts),
         extension=extension_settings(texts),
@@ -218,6 +228,7 @@ def build(texts: Texts) -> Config:
     )
     config.kafka.tls.check("kafka.tls")
     config.http.tls.check("http.tls")
+    config.framed.tls.check("framed.tls")
     config.auth.check()
     config.audit.check()
     return config
@@ -236,7 +247,8 @@ def extension_settings(texts: Texts) -> dict[str, dict[str, str]]:
 
 def refuse_exposure(config: Config) -> None:
     """Refuse to listen beyond this machine where nobody has to authenticate."""
-    for part, settings in (("kafka", config.kafka), ("http", config.http)):
+    listeners = {"kafka": config.kafka, "http": config.http, "framed": config.framed}
+    for part, settings in listeners.items():
         if config.insecure or is_loopback(settings.host) or demands_login(config, settings):
             continue
         raise InvalidSetting(
@@ -254,7 +266,7 @@ def demands_login(config: Config, settings: ListenerSettings) -> bool:
 
 def knows_certificates(config: Config) -> bool:
     """Say whether a client's certificate can prove who it is."""
-    return any(one.tls.client_auth != "none" for one in (config.kafka, config.http))
+    return any(one.tls.client_auth != "none" for one in (config.kafka, config.http, config.framed))
 
 
 def is_loopback(host: str) -> bool:

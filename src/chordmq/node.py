@@ -5,6 +5,7 @@ import errno
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import structlog
@@ -23,11 +24,15 @@ from chordmq.fronts.admin.app import Admin, application
 from chordmq.fronts.admin.call import Shared
 from chordmq.fronts.admin.connection import HttpFront
 from chordmq.fronts.admin.login import Door
+from chordmq.fronts.framed.connection import serve
+from chordmq.fronts.framed.front import FramedFront
+from chordmq.fronts.framed.measures import framed_measures
 from chordmq.fronts.kafka.call import KafkaFront
 from chordmq.fronts.kafka.connection import KafkaConnection
 from chordmq.fronts.kafka.measures import kafka_measures
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.measures import listener_measures
+from chordmq.fronts.stream import Stream
 from chordmq.lag import LoopLag
 from chordmq.metrics import Metrics
 from chordmq.storage.lock import DirectoryLock
@@ -61,6 +66,7 @@ class Node:
         self.clock = clock
         self.kafka = Listener(config.kafka, clock, "kafka")
         self.http = Listener(config.http, clock, "http")
+        self.framed = Listener(config.framed, clock, "framed")
         self.metrics = Metrics()
         self.broker: Broker
         self.extensions = extensions.Extensions()
@@ -80,6 +86,7 @@ class Node:
         await self._open_audit(stack)
         await self._open_permissions()
         await self._open_kafka(stack)
+        await self._open_framed(stack)
         await self._open_fronts(stack)
         self._stands_in_the_way = ""
         stack.callback(self._begin_to_stop)
@@ -96,6 +103,7 @@ class Node:
             "data_dir": str(self.config.data_dir.resolve()),
             "kafka": f"{host}:{port}",
             "http": f"{self.config.http.host}:{self.http.port}",
+            "framed": f"{self.config.framed.host}:{self.framed.port}",
             "uptime_ms": self.clock.now_ms() - self._started_ms,
         }
         if self.waiting():
@@ -117,12 +125,13 @@ class Node:
         """Read the files again that may change while the node runs: its certificates."""
         await self.kafka.reload_certificates()
         await self.http.reload_certificates()
+        await self.framed.reload_certificates()
 
     async def _open_http(self, stack: AsyncExitStack) -> None:
         lag = LoopLag(self.clock)
         self._run(lag.run(), stack)
         self.metrics.add(lag.measures)
-        self.metrics.add(lambda: listener_measures([self.kafka, self.http]))
+        self.metrics.add(lambda: listener_measures([self.kafka, self.http, self.framed]))
         door = Door(
             demands_login(self.config, self.config.http),
             lambda: self.authenticator,
@@ -213,6 +222,12 @@ class Node:
         self.metrics.add(lambda: kafka_measures(front))
         await self._listen(self.kafka, lambda: KafkaConnection(front))
         stack.push_async_callback(self.kafka.close, self.config.shutdown_timeout_s)
+
+    async def _open_framed(self, stack: AsyncExitStack) -> None:
+        front = FramedFront(self.broker, self.framed, self.config.framed, self.authenticator)
+        self.metrics.add(lambda: framed_measures(front))
+        await self._listen(self.framed, lambda: Stream(self.framed, partial(serve, front)))
+        stack.push_async_callback(self.framed.close, self.config.shutdown_timeout_s)
 
     async def _listen(
         self, listener: Listener, connect: Callable[[], asyncio.BaseProtocol]

@@ -1,0 +1,191 @@
+"""One connection of a frame protocol, as a task that reads frames and writes bytes."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import cast
+
+import structlog
+
+from chordmq.broker.principal import Principal
+from chordmq.errors import DecodeError
+from chordmq.fronts.frames import FrameReader
+from chordmq.fronts.listener import Listener
+
+log = structlog.get_logger(__name__)
+
+WRITE_BUFFER_HIGH = 64 * 1024
+
+
+class Stream(asyncio.BufferedProtocol):
+    """Frames in, bytes out; nothing is read while nobody takes the frames that are there.
+
+    `serve` runs as one task per connection and ends when `frames` returns nothing, or by
+    cancellation when the client has gone.
+    """
+
+    def __init__(
+        self, listener: Listener, serve: Callable[["Stream"], Coroutine[None, None, None]]
+    ) -> None:
+        self._listener = listener
+        self._serve = serve
+        self._reader = FrameReader(listener.settings.frame_size_max)
+        self._frames: list[memoryview] = []
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._transport: asyncio.Transport
+        self._task: asyncio.Task[None] | None = None
+        self._is_reading = True
+        self._is_draining = False
+        self._is_closed = False
+        self._held = 0
+        self.host = ""
+        self.is_waiting = False
+        """Set for a client that waits for messages, which may take longer than the idle time."""
+        self.fault = ""
+        """What is wrong with the bytes that came last; nothing is read after that."""
+        self.last_active_s = listener.clock.monotonic_s()
+
+    async def frames(self) -> list[memoryview]:
+        """Return the frames that have arrived, at least one; none when there will be no more."""
+        while not self._frames:
+            if self.fault:
+                raise DecodeError(self.fault)
+            if self._is_draining or self._is_closed:
+                return []
+            self._arrived.clear()
+            self._read(True)
+            await self._arrived.wait()
+        frames, self._frames = self._frames, []
+        return frames
+
+    def write(self, data: bytes) -> None:
+        """Send bytes; `room` says when there is room for more."""
+        if data and not self._is_closed:
+            self._transport.write(data)
+
+    async def room(self) -> None:
+        """Wait until the client has taken what was sent."""
+        await self._room.wait()
+
+    def certified(self) -> Principal:
+        """Return whom the client's certificate names, or ANONYMOUS."""
+        return self._listener.principal(self._transport)
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit the client, or hang up."""
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.host = peer[0] if peer else ""
+        if not self._listener.admit(self, self.host):
+            self._is_closed = True
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH, low=0)
+        self._task = self._listener.tasks.create_task(self._run())
+
+    async def _run(self) -> None:
+        """Keep one client's fault from ending the listener."""
+        try:
+            await self._serve(self)
+        except Exception:
+            log.exception("connection failed", listener=self._listener.name, address=self.host)
+        finally:
+            self.close("served")
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go."""
+        return self._reader.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take the frames that the new bytes complete."""
+        try:
+            frames = self._reader.received(nbytes)
+        except DecodeError as error:
+            self.fault = str(error)
+            self._read(False)
+            self._arrived.set()
+            return
+        if frames:
+            self.last_active_s = self._listener.clock.monotonic_s()
+            self._frames += frames
+            self._read(False)
+            self._arrived.set()
+        self._account()
+
+    def pause_writing(self) -> None:
+        """Let writers wait while the client does not take what was sent."""
+        self._room.clear()
+        self._account()
+
+    def resume_writing(self) -> None:
+        """Let writers go on."""
+        self._room.set()
+        self._account()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the task of a client that has gone."""
+        self._is_closed = True
+        if self._task is not None:
+            self._task.cancel()
+        self._listener.memory.give(self._held)
+        self._held = 0
+        self._listener.memory.leave(self)
+        self._listener.forget(self, self.host)
+
+    # What the listener asks.
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether frames or bytes wait to be taken, or the client waits for messages."""
+        return self.is_waiting or bool(self._frames) or self._transport.get_write_buffer_size() > 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether a frame has begun and not ended."""
+        return self._reader.is_partial
+
+    def drain(self) -> None:
+        """Finish what has arrived, take no more, then close."""
+        self._is_draining = True
+        self._read(False)
+        self._arrived.set()
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        if not self._is_closed:
+            log.debug("connection closed", address=self.host, reason=reason)
+            self._is_closed = True
+            self._transport.close()
+
+    def resume(self) -> None:
+        """Read again after the memory limit had stopped it."""
+        self._read(not self._frames)
+
+    def _read(self, wanted: bool) -> None:
+        wanted = wanted and not (self._is_draining or self.fault)
+        if wanted != self._is_reading and not self._is_closed:
+            self._is_reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _account(self) -> None:
+        """Report the memory this client holds; wait for others when there is none left."""
+        if self._is_closed:
+            return
+        unsent = 0 if self._room.is_set() else self._transport.get_write_buffer_size()
+        held = self._reader.held + unsent
+        memory = self._listener.memory
+        if held > self._held:
+            memory.take(held - self._held)
+            if memory.used > memory.limit and not memory.may_exceed(self):
+                self._read(False)
+        elif held < self._held:
+            memory.give(self._held - held)
+        self._held = held
+        if not held:
+            memory.leave(self)
