@@ -21,6 +21,7 @@ from benchmarks.cases import CASES, Case
 from benchmarks.load import LoadFailed
 from benchmarks.peers import ROOT, PeerFailed, kafka_libs, start_chordmq, start_kafka
 from benchmarks.recovery import Starter, recovery
+from benchmarks.secured import secured
 from benchmarks.session import CountMismatch, Profile, Sample, Session
 from benchmarks.sockets import SPARE_FILES, allow_files
 from benchmarks.wire import WireError
@@ -59,6 +60,7 @@ def main() -> int:
     if options.list:
         for case in CASES:
             console.print(f"{case.name:32} {case.about}")
+        console.print(f"{'secured':32} TLS, logins and ACLs")
         console.print(f"{'recovery':32} return after kill -9, for each GiB not flushed")
         return 0
     signal.signal(signal.SIGTERM, _interrupt)
@@ -93,7 +95,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--peer-only", action="store_true", help="Apache Kafka alone")
     parser.add_argument("--out", type=Path, default=report.OUT, help="folder of latest.json")
     options = parser.parse_args()
-    known = {case.name for case in CASES} | {"recovery"}
+    known = {case.name for case in CASES} | {"recovery", "secured"}
     if unknown := set(options.case or ()) - known:
         parser.error(f"no such case: {', '.join(sorted(unknown))}; --list names them")
     return options
@@ -109,15 +111,19 @@ def _contenders(ours_only: bool, peer_only: bool) -> list[Contender]:
 
 def _measure(contenders: list[Contender], profile: Profile, options: argparse.Namespace) -> None:
     """Run the rounds; the broker that went first goes last in the next one."""
-    wanted = set(options.case or [case.name for case in CASES] + ["recovery"])
+    wanted = set(options.case or [case.name for case in CASES] + ["secured", "recovery"])
     cases = [case for case in CASES if case.name in wanted]
-    if wanted - {"start", "idle", "recovery"}:
+    if wanted - {"start", "idle", "secured", "recovery"}:
         cases = [case for case in CASES if case.name in wanted | {"warm_up"}]
     rounds = options.rounds or profile.rounds
     for number in range(rounds if cases else 0):
         for contender in contenders if number % 2 == 0 else contenders[::-1]:
             console.rule(f"round {number + 1} of {rounds}: {contender.name}")
             _run_session(contender, cases, profile)
+    if "secured" in wanted:
+        for contender in contenders:
+            console.rule(f"secured: {contender.name}")
+            _run_secured(contender, profile)
     if "recovery" in wanted:
         for contender in contenders:
             console.rule(f"recovery: {contender.name}")
@@ -151,6 +157,18 @@ def _run_case(contender: Contender, case: Case, session: Session) -> bool:
         contender.samples += samples
         _report_progress(case.name, samples, time.monotonic() - started)
     return session.peer.process.poll() is None
+
+
+def _run_secured(contender: Contender, profile: Profile) -> None:
+    started = time.monotonic()
+    with _directory() as directory:
+        try:
+            samples = secured(directory, contender.ours, profile)
+        except FAILURES as failure:
+            _report_failure(contender, "secured", failure)
+        else:
+            contender.samples += samples
+            _report_progress("secured", samples, time.monotonic() - started)
 
 
 def _run_recovery(contender: Contender, profile: Profile) -> None:

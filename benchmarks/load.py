@@ -48,9 +48,15 @@ class Latencies:
         return cls(sum(ordered) / len(ordered), *shares)
 
 
-def create_topic(bootstrap: str, name: str, partitions: int, settings: dict[str, str]) -> None:
+def create_topic(
+    bootstrap: str,
+    name: str,
+    partitions: int,
+    settings: dict[str, str],
+    login: dict[str, str] | None = None,
+) -> None:
     """Create a topic and wait until all its partitions have a leader."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **(login or {})})
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
     admin.create_topics([new], request_timeout=60)[name].result()
     deadline = time.monotonic() + 60

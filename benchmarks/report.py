@@ -31,6 +31,7 @@ GOALS: dict[str, tuple[str, Compare, float]] = {
     "cpu": ("≤", operator.le, 0.5),
     "memory": ("≤", operator.le, 0.15),
     "start": ("≤", operator.le, 0.2),
+    "tls": ("≥", operator.ge, 0.8),
 }
 # What our own number must reach, whatever the peer does. Both produce floors are for batches on one
 # connection; one record per request (unbatched_1_connection) is not held against 50,000.
@@ -39,6 +40,8 @@ FLOORS = {
     "produce_1k_acks1_os": 50_000,
     "connections.answered": 10_000,
 }
+# What our own number must not exceed.
+CEILINGS = {"login_scram.cpu": 1.0, "acl.cost": 3.0}
 
 Row = dict[str, Any]
 
@@ -158,6 +161,9 @@ def _target(sample: Sample, mine: float | None, ratio: float | None) -> tuple[st
     if sample.name in FLOORS:
         words.append(f"≥ {FLOORS[sample.name]:,}")
         verdicts += [] if mine is None else [mine >= FLOORS[sample.name]]
+    if sample.name in CEILINGS:
+        words.append(f"≤ {CEILINGS[sample.name]:g}")
+        verdicts += [] if mine is None else [mine <= CEILINGS[sample.name]]
     return ", ".join(words), all(verdicts) if verdicts else None
 
 
