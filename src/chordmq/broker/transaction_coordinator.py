@@ -43,6 +43,7 @@ TOPIC = "__transaction_state"
 TICK_S = 0.5
 EXPIRY_INTERVAL_S = 3600.0
 RETRY_S = 0.2
+ABORT_RETRY_MS = 1000
 COMPLETION_WAIT_S = 1.0
 """How long a request waits for the transaction before it, until it is told to try again."""
 NAME_BYTES_MAX = 2**15 - 1
@@ -229,13 +230,16 @@ class TransactionCoordinator:
 
     async def tick(self) -> None:
         """Abort the transactions whose time is up."""
-        for name in self._deadlines.due(self._now_ms()):
-            entry = self._entries[name]
-            try:
-                await self._in_turn(entry, self._abort_late)
-            except ChordMQError as error:  # tried again soon: nobody else would end it
-                log.warning("transaction not aborted yet", id=name, error=str(error))
-                self._deadlines.set(name, self._now_ms() + 1000)
+        async with asyncio.TaskGroup() as tasks:
+            for name in self._deadlines.due(self._now_ms()):
+                tasks.create_task(self._abort_in_turn(self._entries[name]))
+
+    async def _abort_in_turn(self, entry: Entry) -> None:
+        try:
+            await self._in_turn(entry, self._abort_late)
+        except ChordMQError as error:  # tried again soon: nobody else would end it
+            log.warning("transaction not aborted yet", id=entry.name, error=str(error))
+            self._deadlines.set(entry.name, self._now_ms() + ABORT_RETRY_MS)
 
     async def expire_ids(self) -> None:
         """Forget the ids that nobody has used for long."""
