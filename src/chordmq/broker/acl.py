@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
 from chordmq.broker.principal import Principal
 from chordmq.errors import (
     ChordMQError,
@@ -88,9 +90,11 @@ _DENIALS: dict[Kind, type[ChordMQError]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One line of the list; `role` names the role that it comes from, if any."""
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line of the list; `role` names the role that it comes from, if any.
+
+    A document with a field that is not here is refused: a misspelt `effect` must not allow.
+    """
 
     kind: Kind
     name: str

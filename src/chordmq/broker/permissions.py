@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from chordmq.broker.acl import (
     ANY,
@@ -46,8 +47,7 @@ class AclSettings:
     """Allow everybody to use what no ACL is about, instead of nobody."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The limits of one user, one client id, or both, as documents write them."""
 
     user: str = ""
@@ -55,13 +55,12 @@ class Quota:
     limits: dict[Limit, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything at once: the form of `acl.file`, of export and of import."""
 
-    acls: list[Rule] = field(default_factory=list)
-    roles: list[Role] = field(default_factory=list)
-    quotas: list[Quota] = field(default_factory=list)
+    acls: list[Rule] = []
+    roles: list[Role] = []
+    quotas: list[Quota] = []
 
 
 @dataclass(frozen=True, slots=True)

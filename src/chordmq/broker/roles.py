@@ -1,7 +1,9 @@
 """Roles: named sets of permissions, given to users and to groups of users."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from chordmq.broker.acl import ANY, CLUSTER_NAME, Kind, Match, Operation, Rule
 from chordmq.errors import InvalidRequest
@@ -9,8 +11,7 @@ from chordmq.errors import InvalidRequest
 MEMBER_PREFIXES = ("User:", "Group:")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permission:
+class Permission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One thing that a role allows."""
 
     kind: Kind
@@ -19,8 +20,7 @@ class Permission:
     operation: Operation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
+class Role(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What its members may do; members are written `User:alice` and `Group:ops`."""
 
     name: str

@@ -1,7 +1,9 @@
 """ACLs, roles and quotas over HTTP, and which of them decides."""
 
-from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+
+import msgspec
+from msgspec.structs import replace
 
 from chordmq.broker.acl import (
     ANY,
@@ -23,37 +25,32 @@ from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acls:
+class Acls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """ACLs, as they are listed, added and removed."""
 
     acls: list[Rule]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roles:
+class Roles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The built-in roles and those that were added."""
 
     roles: list[Role]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRole:
+class NewRole(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a role is to allow, and to whom; without permissions a built-in role keeps its own."""
 
-    permissions: list[Permission] = field(default_factory=list)
-    members: list[str] = field(default_factory=list)
+    permissions: list[Permission] = []
+    members: list[str] = []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quotas:
+class Quotas(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The limits of users and client ids."""
 
     quotas: list[Quota]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewLimits:
+class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits to set and (null) to remove; `<default>` stands for whoever has none of its own."""
 
     user: str = ""
@@ -61,8 +58,7 @@ class NewLimits:
     limits: dict[Limit, float | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which ACLs are meant; with `covering`, all that are about the resource `name`."""
 
     principal: str | None = None
@@ -75,8 +71,7 @@ class Filter:
     covering: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """May this principal do that? `resource` reads `topic:orders`, or `cluster`."""
 
     principal: str
@@ -87,8 +82,7 @@ class Question:
     """Names with commas."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
+class Import(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether what the document does not name is removed."""
 
     replace: bool = False
