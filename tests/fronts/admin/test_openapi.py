@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -31,7 +32,7 @@ PLACES = {
 }
 api = schemathesis.openapi.from_dict(DESCRIPTION).exclude(path_regex="/stream$")  # never ends
 # Whether a name, a setting or a combination makes sense is more than a schema can say.
-NOT_ASKED = [positive_data_acceptance]
+NOT_ASKED: list[schemathesis.CheckFunction] = [positive_data_acceptance]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def site(node: RunningNode) -> str:
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_the_node_does_what_its_description_says(case: schemathesis.Case, site: str) -> None:
+def test_the_node_does_what_its_description_says(case: schemathesis.Case[Any], site: str) -> None:
     """C17: no request, whether it fits the description or not, is answered in another way."""
     case.call_and_validate(base_url=site, timeout=10, excluded_checks=NOT_ASKED)
 

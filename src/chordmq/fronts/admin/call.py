@@ -79,9 +79,11 @@ class Call:
             query = msgspec.convert(values, kind, strict=False)
         except msgspec.ValidationError as error:
             raise InvalidRequest(f"the query: {error}") from None
-        for name in values:
-            if getattr(query, name) is None:  # what msgspec makes of the text `null`
-                raise InvalidRequest(f"the query: `{name}` cannot be {values[name]!r}")
+        for name, value in values.items():
+            # A type that does not mind unknown names has no such field; of the text `null`
+            # msgspec makes None.
+            if getattr(query, name, None) is None:
+                raise InvalidRequest(f"the query: `{name}` cannot be {value!r}, or is unknown")
         return query
 
     @property
