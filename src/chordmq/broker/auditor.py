@@ -45,6 +45,8 @@ log = structlog.get_logger(__name__)
 TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "flush": "disk"}
 QUEUE_MAX = 10_000
 JOINED_MAX = 1_000
+LINGER_S = 0.02
+"""What comes within this time is written, and flushed, together."""
 RETRY_S = 1.0
 
 
@@ -186,6 +188,8 @@ class Auditor:
         known = [end for end in ends if end is not None]
         with suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), min(known) if known else None)
+            if not self._is_stopping:
+                await asyncio.sleep(LINGER_S)
         self._wake.clear()
 
     async def _write_some(self) -> bool:
