@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from chordmq.clock import Clock
 
 FREE_PER_USER = 5
-FREE_PER_ADDRESS = 50
+FREE_PER_ADDRESS = 500
 WAIT_FIRST_S = 1.0
 WAIT_MAX_S = 60.0
-REMEMBERED_S = 900.0
+FORGIVEN_AFTER_S = 60.0
+"""One failure is forgotten for each such time without another."""
 REMEMBERED_MAX = 20_000
 
 Key = tuple[str, str]
@@ -26,7 +27,8 @@ class FailedLogins:
     """Counts failures by user and address together, and by address alone.
 
     A user is never locked out for all: somebody who guesses from one address does not keep the
-    user itself from logging in at another.
+    user itself from logging in at another. And a program with an old password, which tries again
+    and again, slows down itself and nobody else at its address.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -43,10 +45,9 @@ class FailedLogins:
         """Count a failure."""
         now = self._clock.monotonic_s()
         for key, free in _keys(user, address):
-            known = self._failures.pop(key, None)
-            if known is None or now - known.last_s > REMEMBERED_S:
-                known = _Failures(0, now, now)
-            known.count += 1
+            known = self._failures.pop(key, None) or _Failures(0, now, now)
+            forgiven = int((now - known.last_s) / FORGIVEN_AFTER_S)
+            known.count = max(0, known.count - forgiven) + 1
             known.last_s = now
             if known.count > free:
                 # Beyond 2**16 the wait is at its longest anyway.
@@ -61,5 +62,8 @@ class FailedLogins:
         self._failures.pop((user, address), None)
 
 
-def _keys(user: str, address: str) -> tuple[tuple[Key, int], tuple[Key, int]]:
-    return ((user, address), FREE_PER_USER), (("", address), FREE_PER_ADDRESS)
+def _keys(user: str, address: str) -> list[tuple[Key, int]]:
+    keys = [(("", address), FREE_PER_ADDRESS)]
+    if user:
+        keys.append(((user, address), FREE_PER_USER))
+    return keys

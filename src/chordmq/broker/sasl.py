@@ -4,12 +4,12 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from scramp import ScramException, ScramMechanism
-
 from chordmq.broker.auth import REFUSAL, Authenticator
 from chordmq.broker.auth_settings import OAUTHBEARER, PLAIN, SCRAM_256, SCRAM_512
 from chordmq.broker.principal import Login, Principal
+from chordmq.broker.scram import ScramServer
 from chordmq.errors import AuthenticationFailed
+from chordmq.storage.metadata.access import Credential
 
 MESSAGE_SIZE_MAX = 128 * 1024
 """Bearer tokens with many groups are the longest messages that are meant seriously."""
@@ -71,28 +71,24 @@ class Scram(Exchange):
 
     def __init__(self, authenticator: Authenticator, mechanism: str, address: str) -> None:
         super().__init__(authenticator, mechanism, address)
-        self._server = ScramMechanism(mechanism).make_server(self._credential)
-        self._name = ""
+        self._server = ScramServer(mechanism, self._credential)
         self._has_begun = False
 
     async def _step(self, text: str) -> Step:
+        server = self._server
         try:
             if not self._has_begun:
                 self._has_begun = True
-                self._server.set_client_first(text)
-                self._authenticator.refuse_guessing(self._mechanism, self._name, self._address)
-                return Step(self._server.get_server_first().encode())
-            self._server.set_client_final(text)
-            final = self._server.get_server_final().encode()
-        except ScramException as error:
-            raise self._failed(self._name, _reason(error)) from None
-        self._authenticator.succeeded(self._mechanism, self._name, self._address)
-        return Step(final, Login(Principal(self._name)))
+                return Step(server.first(text).encode())
+            final = server.final(text).encode()
+        except ValueError as error:
+            raise self._failed(server.name, str(error)) from None
+        self._authenticator.succeeded(self._mechanism, server.name, self._address)
+        return Step(final, Login(Principal(server.name)))
 
-    def _credential(self, name: str) -> tuple[bytes, bytes, bytes, int]:
-        self._name = name
-        one = self._authenticator.credential(self._mechanism, name)
-        return one.salt, one.stored_key, one.server_key, one.iterations
+    def _credential(self, name: str) -> Credential:
+        self._authenticator.refuse_guessing(self._mechanism, name, self._address)
+        return self._authenticator.credential(self._mechanism, name)
 
 
 class OAuthBearer(Exchange):
@@ -129,12 +125,6 @@ def _bearer_token(text: str) -> str:
         if key == "auth" and scheme.lower() == "bearer":
             return token.strip()
     raise ValueError("the message holds no bearer token")
-
-
-def _reason(error: ScramException) -> str:
-    """Return a reason for the log, made from the library's code and none of the messages."""
-    code = error.server_error
-    return code.value if code is not None else "the message does not follow RFC 5802"
 
 
 EXCHANGES: dict[str, type[Exchange]] = {
