@@ -183,7 +183,7 @@ async def test_time_takes_records_from_a_slow_consumer(broker: Broker, clock: Ma
     waiter = Waiter()
     cursor.wait(waiter)
     clock.advance(400)
-    broker.cursors.tick()
+    broker.cursors.alarm.tick()
     await waiter.woken.wait()
     assert values(cursor.take("y", 9, MEGABYTE)) == ["a"]
     with pytest.raises(InvalidRecordState):

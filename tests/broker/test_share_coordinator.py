@@ -134,7 +134,7 @@ async def test_a_member_that_is_not_heard_of_leaves_its_records_to_others(
     clock.advance(SESSION_MS - 1)
     await beat(broker, "here", 2)
     clock.advance(1)
-    broker.share_groups.tick()
+    broker.share_groups.alarm.tick()
     assert list(broker.share_groups.find("g").members) == ["here"]
     waiter = Waiter()
     cursor.wait(waiter)

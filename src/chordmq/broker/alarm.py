@@ -1,4 +1,4 @@
-"""One timer of the event loop for the deadlines of many groups."""
+"""One timer of the event loop for the deadlines of many groups or cursors."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,6 +16,9 @@ class Alarm:
         self._deadlines = Deadlines()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._deadlines
 
     def now_ms(self) -> int:
         """Return the time that deadlines are measured in."""

@@ -7,10 +7,10 @@ from functools import partial
 
 import structlog
 
+from chordmq.broker.alarm import Alarm
 from chordmq.broker.cursor import Cursor, Decided, Policy
 from chordmq.broker.cursor_records import CursorKey, CursorRecord, CursorSnapshot, read, write
 from chordmq.broker.dead_letters import bury
-from chordmq.broker.deadlines import Deadlines
 from chordmq.broker.internal_log import Host, InternalLog, InternalTopic
 from chordmq.broker.partition import Partition
 from chordmq.broker.topics import Topic
@@ -20,7 +20,6 @@ log = structlog.get_logger(__name__)
 
 EARLIEST, LATEST = -2, -1
 """Where a new cursor begins, instead of a time in milliseconds."""
-TIMER_MAX_S = 3600.0
 
 CURSOR_TOPIC: InternalTopic[CursorRecord] = InternalTopic(
     name="__share_group_state",
@@ -52,9 +51,7 @@ class Cursors:
         self._log = InternalLog(host, CURSOR_TOPIC)
         self._groups: dict[str, dict[Place, Cursor]] = {}
         self._by_name: dict[str, Cursor] = {}
-        self._deadlines = Deadlines()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self.alarm = Alarm(host.clock, self._expire)
         self._tasks: asyncio.TaskGroup | None = None
         self.loaded = asyncio.Event()
         """Set once the log is read; until then consumers are asked to try again."""
@@ -74,8 +71,7 @@ class Cursors:
         self.loaded.clear()
         self._tasks = None
         self._log.close()
-        if self._timer is not None:
-            self._timer.cancel()
+        self.alarm.cancel()
         for cursor in list(self._by_name.values()):
             cursor.wake()
 
@@ -123,7 +119,7 @@ class Cursors:
     def took(self, cursor: Cursor) -> None:
         """Take note that records were taken, so that they come free at their deadline."""
         name = _name(cursor.key)
-        if name not in self._deadlines:
+        if name not in self.alarm:
             self._arm(name, cursor)
 
     async def reset(self, cursor: Cursor, start: int) -> None:
@@ -153,19 +149,9 @@ class Cursors:
                 self._remove(cursor)
                 self._delete_quietly(cursor.key)
 
-    def tick(self) -> None:
-        """Take records from consumers whose time is over."""
-        self._timer = None
-        now_ms = self.now_ms()
-        for name in self._deadlines.due(now_ms):
-            cursor = self._by_name[name]
-            cursor.expire()
-            self._arm(name, cursor)
-        self._arm_timer()
-
     def now_ms(self) -> int:
         """Return the time by which deadlines are set."""
-        return int(self._host.clock.monotonic_s() * 1000)
+        return self.alarm.now_ms()
 
     def check_loaded(self) -> None:
         """Raise CoordinatorLoading until the log is read."""
@@ -205,7 +191,7 @@ class Cursors:
         if places.get((topic_id, partition)) is cursor:
             del places[topic_id, partition]
             del self._by_name[_name(cursor.key)]
-            self._deadlines.discard(_name(cursor.key))
+            self.alarm.discard(_name(cursor.key))
         if not places:
             self._groups.pop(group, None)
         cursor.wake()
@@ -254,22 +240,16 @@ class Cursors:
         except CoordinatorNotAvailable:
             pass  # the next start finds that the topic is no more
 
+    def _expire(self, name: str) -> None:
+        """Take records from consumers whose time is over."""
+        cursor = self._by_name[name]
+        cursor.expire()
+        self._arm(name, cursor)
+
     def _arm(self, name: str, cursor: Cursor) -> None:
         """Note when the next record of a cursor comes free."""
-        deadline_ms = cursor.machine.next_deadline_ms()
-        if deadline_ms is not None and name in self._by_name:
-            self._deadlines.set(name, deadline_ms)
-            self._arm_timer()
-
-    def _arm_timer(self) -> None:
-        next_ms = self._deadlines.next_ms()
-        if next_ms is None or (self._timer is not None and self._timer_ms <= next_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        delay_s = min(max(next_ms - self.now_ms(), 0) / 1000, TIMER_MAX_S)
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self.tick)
-        self._timer_ms = next_ms
+        if name in self._by_name:
+            self.alarm.set(name, cursor.machine.next_deadline_ms())
 
 
 def start_of(partition: Partition, start_ms: int) -> int:

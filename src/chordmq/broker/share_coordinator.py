@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from chordmq.broker.alarm import Alarm
 from chordmq.broker.cursor import Cursor, Policy
 from chordmq.broker.cursors import EARLIEST, LATEST, Cursors
-from chordmq.broker.deadlines import Deadlines
 from chordmq.broker.group_settings import GroupOverrides, GroupSettings
 from chordmq.broker.internal_log import Host
 from chordmq.broker.share_groups import LEAVING, Beat, Beaten, ShareGroup, TopicFacts
@@ -59,17 +59,14 @@ class ShareCoordinator:
         """Groups that may have partitions without a cursor."""
         self._sessions: dict[str, tuple[str, str]] = {}
         """Group and member by the name of the member's deadline."""
-        self._deadlines = Deadlines()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self.alarm = Alarm(host.clock, self._expire)
 
     async def run(self) -> None:
         """Serve until cancelled; then no timer fires any more."""
         try:
             await asyncio.Event().wait()
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            self.alarm.cancel()
 
     async def beat(self, group_id: str, beat: Beat) -> Beaten:
         """Take a heartbeat; a member that joins finds its cursors open when it is answered."""
@@ -189,19 +186,16 @@ class ShareCoordinator:
         if self.find(group_id).members:
             raise GroupNotEmpty(f"Group {group_id} is not empty.")
 
-    def tick(self) -> None:
-        """Let members go that were not heard of for too long."""
-        self._timer = None
-        for name in self._deadlines.due(self._cursors.now_ms()):
-            group_id, member_id = self._sessions[name]
-            self._remove(self._groups[group_id], member_id)
-        self._arm_timer()
+    def _expire(self, name: str) -> None:
+        """Let a member go that was not heard of for too long."""
+        group_id, member_id = self._sessions[name]
+        self._remove(self._groups[group_id], member_id)
 
     def _remove(self, group: ShareGroup, member_id: str) -> None:
         group.remove(member_id)
         name = _session(group.group_id, member_id)
         self._sessions.pop(name, None)
-        self._deadlines.discard(name)
+        self.alarm.discard(name)
         self._cursors.leave(group.group_id, member_id)
         if not group.members and not self._cursors.of_group(group.group_id):
             self._forget(group.group_id)
@@ -218,18 +212,7 @@ class ShareCoordinator:
         name = _session(group_id, member_id)
         self._sessions[name] = group_id, member_id
         timeout_ms = self.settings(group_id).share_session_timeout_ms
-        self._deadlines.set(name, self._cursors.now_ms() + timeout_ms)
-        self._arm_timer()
-
-    def _arm_timer(self) -> None:
-        next_ms = self._deadlines.next_ms()
-        if next_ms is None or (self._timer is not None and self._timer_ms <= next_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        delay_s = max(next_ms - self._cursors.now_ms(), 0) / 1000
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self.tick)
-        self._timer_ms = next_ms
+        self.alarm.set(name, self.alarm.now_ms() + timeout_ms)
 
 
 def _session(group_id: str, member_id: str) -> str:

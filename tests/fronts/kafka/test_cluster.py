@@ -16,7 +16,7 @@ from chordmq.codecs.kafka.messages.find_coordinator import FindCoordinatorReques
 from chordmq.records.record import NewRecord, build_batch
 from tests.fronts.kafka.conftest import ADVERTISED, NODE_ID, Ask
 
-UNKNOWN_TOPIC, UNSUPPORTED_VERSION, INVALID_REQUEST = 3, 35, 42
+UNKNOWN_TOPIC, INVALID_REQUEST = 3, 42
 MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 GROUP, TRANSACTION, SHARE = range(3)
 
@@ -62,7 +62,7 @@ async def test_a_coordinator_that_is_not_there_is_refused_with_the_reason(
     ask: Ask, version: int
 ) -> None:
     """C12: a feature that is not there answers with an error."""
-    for key_type, code in ((SHARE, UNSUPPORTED_VERSION), (9, INVALID_REQUEST)):
+    for key_type in (SHARE, 9):
         request = FindCoordinatorRequest(key_type=key_type)
         if version < 4:
             request.key = "x"
@@ -70,8 +70,14 @@ async def test_a_coordinator_that_is_not_there_is_refused_with_the_reason(
         else:
             request.coordinator_keys = ["x"]
             (row,) = (await ask(request, version)).coordinators
-        assert (row.error_code, row.node_id) == (code, -1)
+        assert (row.error_code, row.node_id) == (INVALID_REQUEST, -1)
         assert row.error_message
+
+
+async def test_the_state_of_a_share_group_has_a_coordinator(ask: Ask) -> None:
+    request = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[f"g:{'A' * 22}:0", "g:0"])
+    rows = (await ask(request, 6)).coordinators
+    assert [(row.error_code, row.node_id) for row in rows] == [(0, NODE_ID), (INVALID_REQUEST, -1)]
 
 
 @pytest.mark.parametrize("version", range(1, 6))

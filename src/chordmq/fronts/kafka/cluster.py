@@ -1,5 +1,6 @@
 """DescribeCluster, FindCoordinator, DescribeLogDirs, DescribeProducers: the node itself."""
 
+import re
 import shutil
 
 from chordmq.broker.acl import Kind, Operation
@@ -34,6 +35,9 @@ from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of, reason_of
 
 GROUP, TRANSACTION, SHARE = range(3)
+SHARE_SINCE = 6
+SHARE_KEY = r".+:[\w-]{22}:[0-9]{1,9}"
+"""Group, topic id and partition of a share group's state."""
 BROKERS, CONTROLLERS = 1, 2
 MISMATCHED_ENDPOINT_TYPE = 114
 UNSUPPORTED_ENDPOINT_TYPE = 115
@@ -102,6 +106,8 @@ def _check_coordinator(call: Call, key_type: int, key: str) -> None:
         call.check(Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, key)
     elif key_type == SHARE:
         call.check(Operation.CLUSTER_ACTION, Kind.CLUSTER)
+        if call.version < SHARE_SINCE or not re.fullmatch(SHARE_KEY, key, re.DOTALL):
+            raise InvalidRequest("Share coordinator key is invalid")
     else:
         raise InvalidRequest(f"There is no coordinator of type {key_type}.")
 

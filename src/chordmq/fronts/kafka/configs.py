@@ -348,6 +348,7 @@ def _describe_group(call: Call, name: str) -> list[DescribeConfigsResourceResult
 
 async def _replace_group(call: Call, name: str, texts: dict[str, str], validate_only: bool) -> None:
     _check_group(name)
+    _check_dead_letters(call, texts)
     await call.broker.group_settings.alter(name, lambda _: texts, validate_only=validate_only)
 
 
@@ -355,6 +356,7 @@ async def _alter_group(
     call: Call, name: str, changes: Sequence[Change], validate_only: bool
 ) -> None:
     _check_group(name)
+    _check_dead_letters(call, [change.name for change in changes])
     settings = call.broker.group_settings
     await settings.alter(
         name,
@@ -366,6 +368,12 @@ async def _alter_group(
 def _check_group(name: str) -> None:
     if not name:
         raise InvalidRequest("Group name must not be empty.")
+
+
+def _check_dead_letters(call: Call, names: Iterable[str]) -> None:
+    # The broker itself writes there, so it is not for everybody to say where.
+    if "errors.deadletterqueue.topic.name" in names:
+        call.check(acl.Operation.ALTER, acl.Kind.CLUSTER)
 
 
 def _row(shown: Shown, *, is_read_only: bool) -> DescribeConfigsResourceResult:

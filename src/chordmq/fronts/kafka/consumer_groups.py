@@ -40,6 +40,8 @@ async def consumer_group_heartbeat(
         for topic in request.subscribed_topic_names or ():
             call.check(Operation.DESCRIBE, Kind.TOPIC, topic)
         _check(request)
+        if call.broker.share_groups.has(request.group_id):
+            raise GroupNotFound(f"Group {request.group_id} is not a consumer group.")
         beaten = await call.broker.groups.consumer_heartbeat(request.group_id, _beat(call, request))
     except ChordMQError as error:
         return ConsumerGroupHeartbeatResponse(

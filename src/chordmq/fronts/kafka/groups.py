@@ -73,6 +73,8 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
     no_protocol = None if call.version >= JOIN_MAY_NAME_NO_PROTOCOL else ""
     try:
         call.check(Operation.READ, Kind.GROUP, request.group_id)
+        if call.broker.share_groups.has(request.group_id):
+            raise InconsistentProtocol(f"group {request.group_id} is a share group")
         joined = await call.broker.groups.join(request.group_id, join)
         call.audit("subscribe", f"group {request.group_id}")
         return _joined(joined)

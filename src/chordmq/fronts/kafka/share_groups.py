@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.cursor import Cursor
 from chordmq.broker.share_coordinator import Start
-from chordmq.broker.share_groups import ASSIGNOR, Beat, Place, ShareGroup
+from chordmq.broker.share_groups import ASSIGNOR, JOINING, Beat, Place, ShareGroup
 from chordmq.codecs.kafka.messages import share_group_describe as described
 from chordmq.codecs.kafka.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -68,6 +68,8 @@ async def share_group_heartbeat(
         return ShareGroupHeartbeatResponse(
             error_code=code_of(error), error_message=reason_of(error)
         )
+    if request.member_epoch == JOINING:
+        call.audit("subscribe", f"group {request.group_id}")
     assignment = None
     if beaten.assignment is not None:
         by_topic = _by_topic(beaten.assignment)
