@@ -1,10 +1,13 @@
 """A partition takes, commits and serves batches."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
@@ -202,6 +205,23 @@ async def test_a_full_disk_refuses_writes_and_serves_reads(broker: Broker) -> No
     with pytest.raises(DiskFull, match="9 bytes"):
         partition.append(batch(b"b"))
     assert values(partition.read(0, 1000)) == [b"a"]
+
+
+async def test_a_write_that_the_disk_refuses_is_logged_but_not_for_every_batch(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C11: whoever runs the node learns of it, not only the producers."""
+    partition = await made(broker, flush="os")
+
+    def refuse(fd: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as patch, capture_logs() as logged:
+        patch.setattr(os, "write", refuse)
+        for _ in range(3):
+            with pytest.raises(DiskFull):
+                partition.append(batch(b"a"))
+    assert [entry["event"] for entry in logged] == ["write failed"]
 
 
 async def test_epochs_other_than_the_leaders_are_fenced(broker: Broker) -> None:

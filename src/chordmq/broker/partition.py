@@ -1,11 +1,14 @@
 """One partition: takes batches, says what is committed, and wakes those who wait for more."""
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
+
+import structlog
 
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.intake import Intake
@@ -13,6 +16,7 @@ from chordmq.broker.producers import NO_PRODUCER, ProducerState
 from chordmq.broker.settings import TopicSettings
 from chordmq.clock import Clock
 from chordmq.errors import (
+    ChordMQError,
     CorruptBatch,
     DiskFull,
     FencedLeaderEpoch,
@@ -26,7 +30,10 @@ from chordmq.records.marker import Marker, build_marker, read_marker
 from chordmq.storage.compaction import Compaction
 from chordmq.storage.log import Log, LogSettings
 
+logger = structlog.get_logger(__name__)
+
 NO_EPOCH = -1
+REPORT_INTERVAL_S = 10.0
 SNAPSHOT_BYTES = 4 << 20
 """Of the log without a snapshot of its producers, which a start has to read."""
 
@@ -60,6 +67,14 @@ class Shared:
     """Why writes are refused, or empty; set when the disk is almost full. Reads go on."""
     intercept: Callable[[str, memoryview], memoryview] | None = None
     """Sees each batch before it is checked, and may change it; None where nobody wants to."""
+    reported_s: float = -math.inf
+
+    def report(self, fault: ChordMQError) -> None:
+        """Log that the disk refused a write, once in a while and not for every batch."""
+        now_s = self.clock.monotonic_s()
+        if now_s - self.reported_s >= REPORT_INTERVAL_S:
+            self.reported_s = now_s
+            logger.error("write failed", reason=str(fault))
 
 
 class Partition:
@@ -151,7 +166,11 @@ class Partition:
         base = header.base_offset = log.end_offset
         header.leader_epoch = epoch
         place(data, 0, base, epoch)
-        log.append(data, [header])
+        try:
+            log.append(data, [header])
+        except (DiskFull, StorageFailed) as error:
+            self._shared.report(error)
+            raise
         self.producers.replay(header, marker)
         self._unsaved_bytes += header.size
         self.bytes_in += header.size
