@@ -190,6 +190,7 @@ def welcome(node: "Node") -> None:
     lines = [
         f"Kafka clients   [bold]{about['kafka']}[/]",
         f"Health, metrics [bold]http://{about['http']}/metrics[/]",
+        f"Plain TCP       [bold]{about['framed']}[/]",
         f"Data            {about['data_dir']}",
         "",
         "Try, in another terminal:",
