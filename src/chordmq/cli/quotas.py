@@ -104,7 +104,7 @@ def _show(quotas: "list[Quota]", as_json: bool) -> None:
     show_table(
         ["USER", "CLIENT ID", "LIMIT", "#VALUE"],
         [
-            (quota.user or None, quota.client or None, name, f"{value:,g}")
+            (quota.user or None, quota.client or None, name, f"{value:,.10g}")
             for quota in quotas
             for name, value in quota.limits.items()
         ],

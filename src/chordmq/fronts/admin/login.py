@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from chordmq.broker.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.audit import OK
 from chordmq.broker.auditor import Auditor
 from chordmq.broker.auth import Authenticator
@@ -112,8 +113,18 @@ def check_super(request: Request, *, or_name: str | None = None) -> None:
     principal: Principal = request.state.principal
     if principal is not ANONYMOUS and principal.name == or_name:
         return
-    if not authenticator_of(request).is_super(principal):
+    if not authenticator_of(request).is_super(principal) and not _may_alter(request, principal):
         raise ClusterAccessDenied("only administrators may do this")
+
+
+def _may_alter(request: Request, principal: Principal) -> bool:
+    """Return whether a rule or a role lets the principal alter the cluster."""
+    permissions = request.app.state.shared.broker().permissions
+    host = request.client.host if request.client else ""
+    allowed: bool = permissions.is_enforced and permissions.acl.allows(
+        principal, host, Operation.ALTER, Kind.CLUSTER, CLUSTER_NAME
+    )
+    return allowed
 
 
 def _name_and_password(value: str) -> tuple[str, str]:
