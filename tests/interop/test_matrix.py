@@ -1,0 +1,49 @@
+"""X1: what one front takes, every other gives, unchanged or as its loss table says."""
+
+import itertools
+import uuid
+
+import httpx
+import pytest
+
+from tests.interop.doors.door import Door, Sample
+from tests.interop.doors.http import Http, HttpRaw
+from tests.interop.doors.kafka import Kafka
+from tests.running_node import RunningNode
+
+pytestmark = pytest.mark.interop
+
+DOORS: dict[str, Door] = {"kafka": Kafka(), "http": Http(), "http-raw": HttpRaw()}
+
+TIME_MS = 1_700_000_000_123
+HEADERS = (("trace", b"1"), ("trace", b"again"), ("raw", b"\x01\xf0"), ("Case", b""))
+SAMPLES = {
+    "plain": Sample(b"key", b"value", (), TIME_MS),
+    "headers": Sample(b"key", b"value", HEADERS, TIME_MS + 1),
+    "no key": Sample(None, "grüße".encode(), (), TIME_MS + 2),
+    "empty key": Sample(b"", b"value", (), TIME_MS + 3),
+    "empty value": Sample(b"key", b"", (), TIME_MS + 4),
+    "no value": Sample(b"key", None, (("why", b"deleted"),), TIME_MS + 5),
+    "bytes": Sample(b"\xff\x00\xfe", bytes(range(256)), (("none", None),), TIME_MS + 6),
+    "1 MiB": Sample(b"large", bytes(range(256)) * 4096, (), TIME_MS + 7),
+}
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver"),
+    list(itertools.product(DOORS, repeat=2)),
+    ids=lambda name: name,
+)
+def test_every_message_arrives_as_it_was_sent(
+    node: RunningNode, sender: str, receiver: str
+) -> None:
+    """X1: key, headers, timestamp, empty and missing values, a large one, and any bytes."""
+    topic = f"matrix-{sender}-{receiver}-{uuid.uuid4().hex[:8]}"
+    settings = {"max.message.bytes": str(4 * 1024 * 1024)}
+    body = {"name": topic, "partitions": 1, "settings": settings}
+    assert httpx.post(f"{node.http}/v1/topics", json=body).status_code == 201
+    for sample in SAMPLES.values():
+        DOORS[sender].produce(node, topic, sample)
+    received = DOORS[receiver].consume(node, topic, len(SAMPLES))
+    for name, found in zip(SAMPLES, received, strict=True):
+        assert found == DOORS[sender].carried(SAMPLES[name]), name
