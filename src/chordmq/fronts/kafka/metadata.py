@@ -44,6 +44,9 @@ def metadata(
         # KIP-516: ids may be asked for from version 12 on.
         refused = InvalidRequest("topic ids need version 12")
         return _response(call, request, [_failed(topic, refused, "") for topic in asked])
+    for topic in asked:
+        if not topic.name and topic.topic_id != NO_ID:  # the Java client asks with an empty name
+            topic.name = None
     topics = call.broker.topics
     if _may_create(call, request) and any(t.name and topics.find(t.name) is None for t in asked):
         return _with_new_topics(call, request, asked)
