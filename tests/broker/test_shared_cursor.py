@@ -291,3 +291,121 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+class Crashes(RuleBasedStateMachine):
+    """Settlements on their way to a log, in any order with takes, failed writes and crashes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits = Limits(lock_ms=50, deliveries_max=0, in_flight_max=15)
+        self.cursor = SharedCursor(0, self.limits)
+        self.logged: tuple[int, list[Change]] = (0, [])
+        self.held: dict[int, str] = {}
+        self.settling: dict[int, str] = {}
+        self.decided: list[Change] = []
+        self.on_their_way: tuple[list[Change], tuple[int, list[Change]]] | None = None
+        self.confirmed: set[int] = set()
+        self.unknown: set[int] = set()
+        """Accepted offsets whose consumers never heard whether that was stored."""
+
+    @rule(who=st.sampled_from("ab"), count=st.integers(1, 6))
+    def take(self, who: str, count: int) -> None:
+        for part in self.cursor.take(who, 0, END, count):
+            for offset in range(part.first, part.last + 1):
+                assert offset not in self.confirmed, "given again after it was confirmed"
+                assert offset not in self.held, "given to two consumers"
+                assert offset not in self.settling, "given while it is being settled"
+                self.held[offset] = who
+                self.unknown.discard(offset)
+
+    @rule(data=st.data(), outcome=st.sampled_from([Outcome.ACCEPT, Outcome.RELEASE]))
+    def settle(self, data: st.DataObject, outcome: Outcome) -> None:
+        if self.held:
+            first = data.draw(st.sampled_from(sorted(self.held)))
+            who, last = self.held[first], first
+            while self.held.get(last + 1) == who and data.draw(st.booleans()):
+                last += 1
+            self.decide(self.cursor.settle(who, first, last, [outcome]))
+
+    @rule(who=st.sampled_from("ab"))
+    def leave(self, who: str) -> None:
+        self.decide(self.cursor.leave(who))
+
+    def decide(self, settlement: Settlement) -> None:
+        for change in settlement.changes:
+            for offset in range(change.first, change.last + 1):
+                self.settling[offset] = self.held.pop(offset)
+        self.decided += settlement.changes
+
+    @rule()
+    def write(self) -> None:
+        if self.on_their_way is None:
+            self.on_their_way = (self.decided, self.cursor.stored())
+            self.decided = []
+
+    @rule(is_stored=st.booleans())
+    def written(self, is_stored: bool) -> None:
+        if self.on_their_way is None:
+            return
+        changes, snapshot = self.on_their_way
+        self.on_their_way = None
+        if is_stored:
+            self.logged = snapshot
+            for change in changes:
+                self.cursor.replay(change)
+                for offset in range(change.first, change.last + 1):
+                    del self.settling[offset]
+                if change.state is State.DONE:
+                    self.confirmed.update(range(change.first, change.last + 1))
+        else:
+            for change in changes:
+                self.cursor.undo(change, 0)
+                for offset in range(change.first, change.last + 1):
+                    self.held[offset] = self.settling.pop(offset)
+
+    @rule(reached_the_log=st.booleans())
+    def crash(self, reached_the_log: bool) -> None:
+        if self.on_their_way is not None:
+            changes, snapshot = self.on_their_way
+            if reached_the_log:
+                self.logged = snapshot
+                for change in changes:
+                    if change.state is State.DONE:
+                        self.unknown.update(range(change.first, change.last + 1))
+        self.cursor = restored(self.logged, self.limits)
+        self.forget_all()
+
+    def forget_all(self) -> None:
+        self.held.clear()
+        self.settling.clear()
+        self.decided = []
+        self.on_their_way = None
+
+    @invariant()
+    def nothing_is_missed(self) -> None:
+        done = set(range(self.cursor.start))
+        assert done <= self.confirmed | self.unknown
+
+    def teardown(self) -> None:
+        """Give everything that is left to one consumer: every offset comes, or was accepted."""
+        self.cursor = restored(self.logged, self.limits)
+        came: set[int] = set()
+        while taken := self.cursor.take("z", 0, END, END):
+            for first, last, _ in taken:
+                came.update(range(first, last + 1))
+                settle(self.cursor, "z", first, last, Outcome.ACCEPT)
+        assert came | self.confirmed | self.unknown == set(range(END))
+        assert not came & self.confirmed
+
+
+def restored(logged: tuple[int, list[Change]], limits: Limits) -> SharedCursor:
+    start, changes = logged
+    cursor = SharedCursor(start, limits)
+    for change in changes:
+        cursor.replay(change)
+    return cursor
+
+
+TestCrashes = Crashes.TestCase
+TestCrashes.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
