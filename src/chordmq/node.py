@@ -24,6 +24,7 @@ from chordmq.fronts.admin.app import Admin, application
 from chordmq.fronts.admin.call import Shared
 from chordmq.fronts.admin.connection import HttpFront
 from chordmq.fronts.admin.login import Door
+from chordmq.fronts.admin.measures import http_measures
 from chordmq.fronts.framed.connection import serve
 from chordmq.fronts.framed.front import FramedFront
 from chordmq.fronts.framed.measures import framed_measures
@@ -143,6 +144,7 @@ class Node:
             metrics=self.metrics, waiting=self.waiting, info=self.info, door=door, shared=shared
         )
         front = HttpFront(self.http, application(admin))
+        self.metrics.add(lambda: http_measures(front, shared))
         await self._listen(self.http, front.connect)
         stack.push_async_callback(self.http.close, HTTP_CLOSE_TIMEOUT_S)
 
@@ -155,8 +157,8 @@ class Node:
         )
         if self.extensions.interceptors:
             intercept = Interceptors(self.extensions.interceptors)
-            self.broker.interceptors = intercept
             self.broker.shared.intercept = intercept.publish
+            self.broker.shared.deliver = intercept.deliver
         # On the event loop, which owns the logs; nobody is left to be kept waiting.
         stack.callback(self.broker.close)
         self.metrics.add(lambda: broker_measures(self.broker))

@@ -1,5 +1,6 @@
 """Extensions: an installed example at work in a node, and broken ones refused by name."""
 
+import asyncio
 import shutil
 import socket
 import subprocess
@@ -11,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from chordmq.broker.broker import Broker
 from chordmq.broker.extensions import GROUPS, load
+from chordmq.broker.flusher import Flusher
 from chordmq.broker.interceptors import Interceptors
+from chordmq.broker.settings import BrokerSettings
+from chordmq.clock import SystemClock
 from chordmq.errors import CannotStart, CorruptBatch, PolicyViolation
 from chordmq.records.batch import TRANSACTIONAL, read_header
 from chordmq.records.compression import Compression
@@ -204,6 +209,37 @@ def test_the_brokers_own_topics_are_not_shown() -> None:
 def test_an_interceptor_that_fails_or_loses_records_refuses_the_batch(one: Silent) -> None:
     with pytest.raises(PolicyViolation, match="interceptor one"):
         Interceptors({"one": one}).publish("t", memoryview(BATCH))
+
+
+class Whisper(Silent):
+    def on_deliver(self, topic: str, partition: int, records: list[Record]) -> list[Record]:
+        return [one._replace(value=b"...") for one in records]
+
+
+class Hide(Silent):
+    def on_deliver(self, topic: str, partition: int, records: list[Record]) -> list[Record]:
+        return []
+
+
+async def test_records_are_changed_as_they_are_handed_out_and_not_in_the_log(
+    tmp_path: Path,
+) -> None:
+    """A11: on deliver, for the fronts that do not hand out batches as stored."""
+    broker = Broker(tmp_path, BrokerSettings(), SystemClock(), Flusher())
+    try:
+        await broker.topics.create("t", 1)
+        partition = broker.partition("t", 0)
+        partition.append(memoryview(build_batch([NewRecord(0, b"k", b"secret")])))
+        await asyncio.sleep(0)
+        broker.shared.deliver = Interceptors({"whisper": Whisper({})}).deliver
+        stored = read_records(partition.log.read(0, 1000)[0])
+        (shown,) = partition.delivered(stored)
+        assert (stored[0].value, shown.value) == (b"secret", b"...")
+        broker.shared.deliver = Interceptors({"hide": Hide({})}).deliver
+        with pytest.raises(PolicyViolation, match="interceptor hide"):
+            partition.delivered(stored)
+    finally:
+        broker.close()
 
 
 def test_a_damaged_batch_is_refused_and_not_given_a_good_checksum() -> None:

@@ -9,7 +9,6 @@ from chordmq.broker.coordinator import GroupCoordinator
 from chordmq.broker.cursors import Cursors
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.group_settings import GroupOverrides
-from chordmq.broker.interceptors import Interceptors
 from chordmq.broker.partition import Partition, Shared, log_settings
 from chordmq.broker.permissions import AclSettings, Permissions
 from chordmq.broker.producers import Incarnation
@@ -56,8 +55,6 @@ class Broker:
         self._catalogue = SegmentCatalogue(self.database)
         self._logs = directory / "topics"
         self.topics = Topics(self._logs, TopicTable(self.database), settings, self._open_partition)
-        self.interceptors: Interceptors | None = None
-        """Asked by fronts that do not deliver batches as stored; None where nobody wants to."""
         self.audit = Auditor(self, directory, HeadTable(self.database))
         self.group_settings = GroupOverrides(GroupSettingsTable(self.database), settings)
         self.groups = GroupCoordinator(self, self.group_settings.of)

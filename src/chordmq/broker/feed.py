@@ -102,7 +102,7 @@ class Feed:
         for header, batch in _visible(partition, offset, buffers):
             size += header.size
             if batch is not None:
-                for record in read_records(batch):
+                for record in partition.delivered(read_records(batch)):
                     if record.offset < offset:
                         continue
                     if len(found) >= count_max:

@@ -1,7 +1,7 @@
 """Hands what is published and delivered to the interceptors that the operator has named."""
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -35,26 +35,31 @@ class Interceptors:
         records = list(given)
         for name, one in self._interceptors.items():
             records = _asked(name, one.on_publish, topic, records)
-            if len(records) != len(given):
-                # A producer counts its records: the next batch would seem to be out of order.
-                raise PolicyViolation(f"interceptor {name} returns another number of records")
         return data if records == given else _rebuilt(header, records)
 
     def deliver(self, topic: str, partition: int, records: list[Record]) -> list[Record]:
         """Return the records to hand out."""
+        if topic in INTERNAL_TOPICS or not records:
+            return records
         for name, one in self._interceptors.items():
             records = _asked(name, one.on_deliver, topic, partition, records)
         return records
 
 
-def _asked(name: str, method: Callable[..., Records], *given: object) -> Records:
+def _asked(name: str, method: Callable[..., Records], *where: Any) -> Records:
+    """Return what an interceptor makes of records; `where` ends with them."""
+    *place, given = where
     try:
-        return list(method(*given))
+        records = list(method(*place, list(given)))
     except ChordMQError:
         raise
     except Exception as error:
         log.exception("interceptor failed", interceptor=name)
         raise PolicyViolation(f"interceptor {name} failed: {type(error).__name__}") from error
+    if len(records) != len(given):
+        # Producers count their records, and queues wait for an answer to each.
+        raise PolicyViolation(f"interceptor {name} returns another number of records")
+    return records
 
 
 def _rebuilt(header: BatchHeader, records: list[NewRecord]) -> memoryview:

@@ -27,6 +27,7 @@ from chordmq.errors import (
 )
 from chordmq.records.batch import BatchHeader, place, read_header, walk
 from chordmq.records.marker import Marker, build_marker, read_marker
+from chordmq.records.record import Record
 from chordmq.storage.compaction import Compaction
 from chordmq.storage.log import Log, LogSettings
 
@@ -67,6 +68,8 @@ class Shared:
     """Why writes are refused, or empty; set when the disk is almost full. Reads go on."""
     intercept: Callable[[str, memoryview], memoryview] | None = None
     """Sees each batch before it is checked, and may change it; None where nobody wants to."""
+    deliver: Callable[[str, int, list[Record]], list[Record]] | None = None
+    """Sees records before they are handed out, and may change them; None as above."""
     reported_s: float = -math.inf
 
     def report(self, fault: ChordMQError) -> None:
@@ -144,6 +147,11 @@ class Partition:
                 return Appended(known, last + 1, append_time_ms, log.start_offset)
         self._write(data, header)
         return Appended(header.base_offset, header.next_offset, append_time_ms, log.start_offset)
+
+    def delivered(self, records: list[Record]) -> list[Record]:
+        """Return records as they are handed out by fronts that do not send batches as stored."""
+        deliver = self._shared.deliver
+        return records if deliver is None else deliver(self.topic, self.index, records)
 
     def append_marker(self, marker: Marker) -> int:
         """End a producer's transaction here, and return the offset after its marker."""

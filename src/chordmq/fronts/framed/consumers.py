@@ -201,7 +201,8 @@ class Queue(Consumer):
             if count <= 0:
                 break
             delivery = cursor.take(self._holder, count, BYTES_AT_ONCE)
-            records = [record for record, _ in delivery.records()]
+            taken = [record for record, _ in delivery.records()]
+            records = cursor.partition.delivered(taken)
             if records:
                 has_sent = True
                 sent = [Sent(cursor.partition.index, record.offset) for record in records]
