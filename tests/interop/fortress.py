@@ -36,13 +36,13 @@ class Fortress:
         self.authority = trustme.CA()
         self.ca = self._file("ca.pem", self.authority.cert_pem.bytes())
         node = self.authority.issue_cert("localhost", "127.0.0.1")
-        self.certificate, self.key = self._pair("node", node)
-        self.carol, self.carol_key = self._pair(
+        self.certificate, self.key = self.issue("node", node)
+        self.carol, self.carol_key = self.issue(
             "carol", self.authority.issue_cert("carol.test", common_name="carol")
         )
         stranger = trustme.CA()
         self.other_ca = self._file("other-ca.pem", stranger.cert_pem.bytes())
-        self.eve, self.eve_key = self._pair(
+        self.eve, self.eve_key = self.issue(
             "eve", stranger.issue_cert("eve.test", common_name="carol")
         )
         self.expired, self.expired_key = self._expired("carol")
@@ -83,7 +83,8 @@ class Fortress:
         path.write_bytes(data)
         return str(path)
 
-    def _pair(self, name: str, issued: trustme.LeafCert) -> tuple[str, str]:
+    def issue(self, name: str, issued: trustme.LeafCert) -> tuple[str, str]:
+        """Write a certificate and its key, and both in one file; return the two paths."""
         chain = b"".join(pem.bytes() for pem in issued.cert_chain_pems)
         # PKCS 8, which is what Java reads.
         key = load_pem_private_key(issued.private_key_pem.bytes(), None)

@@ -86,7 +86,8 @@ class Rule:
         found = self.pattern.fullmatch(name)
         if found is None:
             return None
-        user = _GROUP.sub(lambda group: found.group(int(group[1])) or "", self.template)
+        template = self.template.replace(r"\/", "/")
+        user = _GROUP.sub(lambda group: found.group(int(group[1])) or "", template)
         return {"L": user.lower(), "U": user.upper()}.get(self.case, user)
 
 

@@ -5,7 +5,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -64,7 +64,7 @@ class TlsServer:
         for task in self._tasks:
             task.cancel()
 
-    def _bind(self, places: Iterable[tuple[int, tuple[str | int, ...]]]) -> None:
+    def _bind(self, places: Iterable[tuple[int, Any]]) -> None:
         for family, place in places:
             if self.sockets:
                 place = (place[0], self.sockets[0].getsockname()[1], *place[2:])
