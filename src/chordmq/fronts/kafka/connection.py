@@ -145,8 +145,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a request is being worked on or an answer is not sent yet."""
-        return bool(self._answers or self._frames) or self._transport.get_write_buffer_size() > 0
+        """Return whether a request or an answer is under way, or the client was told to wait."""
+        if self._answers or self._frames or self._mute is not None:
+            return True
+        return self._transport.get_write_buffer_size() > 0
 
     @property
     def is_partial(self) -> bool:
