@@ -126,6 +126,17 @@ def test_a_verdict_that_cannot_be_stored_is_taken_back() -> None:
     assert cursor.start == 3
 
 
+def test_taking_one_verdict_back_leaves_its_neighbour_alone() -> None:
+    cursor = SharedCursor(0)
+    cursor.take("a", 0, END, 6)
+    (change,) = cursor.settle("a", 0, 1, [Outcome.ACCEPT]).changes
+    cursor.settle("a", 2, 3, [Outcome.ACCEPT])
+    cursor.undo(change, 0)
+    assert cursor.stored() == (0, [Change(2, 3, State.DONE, 1)])
+    with pytest.raises(InvalidRecordState):
+        cursor.settle("a", 2, 3, [Outcome.RELEASE])
+
+
 def test_offsets_without_records_are_not_given() -> None:
     cursor = SharedCursor(0)
     cursor.skip(0, 3)
