@@ -297,7 +297,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Keep one request's fault from ending the listener."""
         try:
             return await work
-        except ChordMQError as error:
+        except (ChordMQError, DecodeError) as error:
             self._fail(header, str(error))
         except Exception:
             log.exception("request failed", api=header.api_key, address=self._client.host)
