@@ -9,7 +9,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import pytest
 
+from chordmq.broker.broker import Broker
+from chordmq.clock import SystemClock
+from chordmq.fronts.admin.app import Admin, application
+from chordmq.fronts.admin.call import Shared
+from chordmq.fronts.admin.connection import HttpFront
+from chordmq.fronts.listener import Listener, ListenerSettings
+from chordmq.metrics import Metrics
+from chordmq.records.record import NewRecord
 from tests.conftest import StartNode
 from tests.running_node import RunningNode
 
@@ -189,3 +198,25 @@ async def test_a_client_has_only_so_many_streams(start_node: StartNode, name: st
                     break
     async with httpx.AsyncClient(verify=False) as client:
         assert (await client.get(url, headers={"last-event-id": "?"})).status_code == 400
+
+
+async def test_a_client_that_reads_nothing_at_all_is_let_go(
+    broker: Broker, shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C11: it does not hold its place for ever."""
+    monkeypatch.setattr("chordmq.fronts.admin.stream.STALL_S", 0.2)
+    await broker.topics.create("orders", 1)
+    for _ in range(40):
+        await broker.append_records("orders", 0, [NewRecord(1, None, b"x" * 500_000)])
+    listener = Listener(ListenerSettings(port=0), SystemClock(), "http")
+    app = application(Admin(metrics=Metrics(), waiting=list, info=dict, shared=shared))
+    await listener.open(HttpFront(listener, app).connect)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        group.create_task(listener.run())
+        with socket.create_connection(("127.0.0.1", listener.port)) as lazy:
+            lazy.sendall(b"GET /v1/topics/orders/stream HTTP/1.1\r\nHost: n\r\n\r\n")
+            while not shared.streams:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            while shared.streams or listener.connections:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await listener.close(timeout_s=0)

@@ -197,6 +197,7 @@ async def commit_offsets(call: Call, body: Commits) -> None:
     """Store how far a group has got; it must have no consumers that Kafka's protocol manages."""
     name = call.path("group")
     call.check(Operation.READ, Kind.GROUP, name)
+    call.request.state.is_traffic = True
     for row in body.offsets:
         call.check(Operation.READ, Kind.TOPIC, row.topic)
         call.broker.partition(row.topic, row.partition)

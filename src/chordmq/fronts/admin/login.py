@@ -67,7 +67,8 @@ class Login:
 
         async def telling(message: Message) -> None:
             status = message.get("status", 0)
-            if status == HTTPStatus.FORBIDDEN or (status and request.method not in READS):
+            is_change = request.method not in READS and not hasattr(request.state, "is_traffic")
+            if status == HTTPStatus.FORBIDDEN or (status and is_change):
                 auditor.record(
                     who=f"User:{request.state.principal.name}",
                     host=request.client.host if request.client else "",

@@ -141,6 +141,7 @@ async def publish(call: Call) -> Response:
     topic = call.broker.topics.get(name)
     if topic.is_internal:
         raise PolicyViolation(f"{name} is the broker's own; clients may only read it")
+    call.request.state.is_traffic = True  # the audit trail takes samples of it at most
     wanted = await _wanted(call)
     now_ms = call.broker.clock.now_ms()
     turn = next(_turns)
@@ -172,8 +173,18 @@ async def _append(
     for failure in failures:
         if len(failures) == len(offsets) or not isinstance(failure, ChordMQError):
             raise failure
+    _audit(call, topic, results)
     answer = PublishedRecords([_published(index, at, results[index]) for index, at in places])
     return as_json(answer, HTTPStatus.MULTI_STATUS if failures else HTTPStatus.OK)
+
+
+def _audit(call: Call, topic: Topic, results: dict[int, int | BaseException]) -> None:
+    audit = call.broker.audit
+    for index, offset in results.items():
+        if audit.sample and isinstance(offset, int) and audit.is_sampled():
+            place = f"{topic.name}-{index} offset {offset}"
+            who = f"User:{call.principal.name}"
+            audit.record(who=who, host=call.host, act="publish", obj=place)
 
 
 def _published(index: int, at: int, result: int | BaseException) -> Published:

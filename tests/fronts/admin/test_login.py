@@ -1,0 +1,98 @@
+"""HTTP where clients have to log in: passwords, tokens, and rights that are taken away."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from chordmq.broker.users import Users
+from chordmq.clock import SystemClock
+from chordmq.storage.metadata.database import Database
+from tests.running_node import RunningNode
+
+PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9"}
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    """Give a node where clients log in; `admin` may do everything, `alice` nothing."""
+    node = RunningNode(tmp_path_factory.mktemp("secure"), {"auth.mechanisms": "PLAIN"})
+    node.data.mkdir(parents=True)
+    database = Database(node.data / "meta.db")
+
+    async def furnish() -> None:
+        users = Users(database, SystemClock())
+        for name, password in PASSWORDS.items():
+            await users.add(name, password, is_admin=name == "admin")
+
+    asyncio.run(furnish())
+    database.close()
+    try:
+        node.start()
+        yield node
+    finally:
+        node.close()
+
+
+def client(node: RunningNode, user: str, **more: Any) -> httpx.AsyncClient:
+    """Return a client that logs in with a password."""
+    return httpx.AsyncClient(base_url=node.http, auth=(user, PASSWORDS[user]), verify=False, **more)
+
+
+def rule(topic: str, operation: str) -> dict[str, Any]:
+    """Return an ACL that allows alice something."""
+    facts = {"kind": "topic", "name": topic, "principal": "User:alice", "operation": operation}
+    return {"acls": [facts]}
+
+
+async def test_nothing_is_open_to_who_does_not_log_in(secure: RunningNode) -> None:
+    """C8: except whether the node is there."""
+    async with httpx.AsyncClient(base_url=secure.http, verify=False) as nobody:
+        for path in ("/v1/topics", "/v1/cluster", "/openapi.json", "/docs", "/metrics"):
+            answer = await nobody.get(path)
+            assert answer.status_code == 401
+            assert "Basic" in answer.headers["www-authenticate"]
+        wrong = await nobody.get("/v1/topics", auth=("admin", "guess"))
+        assert (wrong.status_code, wrong.json()["error"]) == (401, "AuthenticationFailed")
+        assert (await nobody.get("/healthz")).status_code == 200
+
+
+async def test_passwords_and_tokens_give_the_rights_of_their_user(
+    secure: RunningNode, name: str
+) -> None:
+    """C8: publish with a password, read with a token; without an ACL neither."""
+    path = f"/v1/topics/{name}/records"
+    async with client(secure, "admin") as admin, client(secure, "alice") as alice:
+        assert (await admin.post("/v1/topics", json={"name": name})).status_code == 201
+        assert (await alice.post(path, json={"value": "x"})).status_code == 403
+        assert (await alice.get("/v1/topics")).json() == {"topics": []}
+        assert (await alice.post("/v1/acls", json=rule(name, "all"))).status_code == 403
+        for operation in ("write", "read"):
+            answer = await admin.post("/v1/acls", json=rule(name, operation))
+            assert answer.status_code < 300, answer.text
+        assert (await alice.post(path, json={"value": "x"})).status_code == 200
+        answer = await alice.post("/v1/users/alice/tokens", json={"label": "reader"})
+        bearer = {"authorization": f"Bearer {answer.json()['token']}"}
+    async with httpx.AsyncClient(base_url=secure.http, headers=bearer, verify=False) as reader:
+        (record,) = (await reader.get(path)).json()["records"]
+        assert record["value"] == "x"
+
+
+async def test_a_stream_ends_when_its_user_loses_the_right(secure: RunningNode, name: str) -> None:
+    """C8: a change of ACLs counts on streams that are open."""
+    path = f"/v1/topics/{name}"
+    async with client(secure, "admin") as admin, client(secure, "alice", timeout=20) as alice:
+        await admin.post("/v1/topics", json={"name": name})
+        await admin.post("/v1/acls", json=rule(name, "read"))
+        async with alice.stream("GET", f"{path}/stream") as answer:
+            assert answer.status_code == 200
+            lines = answer.aiter_lines()
+            assert (await anext(lines)).startswith("retry")
+            answer = await admin.delete("/v1/acls", params={"kind": "topic", "name": name})
+            assert answer.status_code == 200, answer.text
+            await admin.post(f"{path}/records", json={"value": "secret"})
+            rest = [line async for line in lines]
+    assert any("TopicAccessDenied" in line for line in rest)
+    assert not any("secret" in line for line in rest)
