@@ -157,8 +157,8 @@ class Node:
         )
         if self.extensions.interceptors:
             intercept = Interceptors(self.extensions.interceptors)
-            self.broker.interceptors = intercept
             self.broker.shared.intercept = intercept.publish
+            self.broker.shared.deliver = intercept.deliver
         # On the event loop, which owns the logs; nobody is left to be kept waiting.
         stack.callback(self.broker.close)
         self.metrics.add(lambda: broker_measures(self.broker))
