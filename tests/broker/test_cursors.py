@@ -11,6 +11,7 @@ from chordmq.broker.broker import Broker
 from chordmq.broker.cursor import Cursor, Delivery, Policy
 from chordmq.broker.cursors import CURSOR_TOPIC, EARLIEST, LATEST
 from chordmq.broker.flusher import Flusher
+from chordmq.broker.measures import cursor_measures
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.shared_cursor import Limits, Outcome, Taken
 from chordmq.clock import ManualClock
@@ -321,6 +322,19 @@ async def test_aborted_records_and_markers_are_not_given_to_readers_of_committed
     await cursor.settle("x", 1, 2, [ACCEPT])
     assert cursor.take("x", 9, MEGABYTE) == Delivery()
     assert cursor.lag == 0
+
+
+async def test_lag_and_records_under_way_are_measured(broker: Broker) -> None:
+    """C15: how far a share group is, as Prometheus sees it."""
+    cursor = await opened(broker)
+    await produce(broker, "a", "b", "c")
+    cursor.take("x", 2, MEGABYTE)
+    await cursor.settle("x", 1, 1, [ACCEPT])
+    found = {metric.name: metric.samples for metric in cursor_measures(broker)}
+    assert found == {
+        "chordmq_cursor_lag": [({"group": "g"}, 2)],
+        "chordmq_cursor_in_flight": [({"group": "g"}, 1)],
+    }
 
 
 async def test_until_the_log_is_read_consumers_are_asked_to_wait(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
+from chordmq.broker.cursor import Cursor
 from chordmq.broker.partition import Partition
 from chordmq.client.breaker import breaker_measures
 from chordmq.metrics import Metric, counter, gauge
@@ -41,6 +42,7 @@ def broker_measures(broker: Broker) -> Iterator[Metric]:
     )  # fmt: skip
     yield from node_measures(broker)
     yield from group_measures(broker)
+    yield from cursor_measures(broker)
 
 
 def node_measures(broker: Broker) -> Iterator[Metric]:
@@ -69,6 +71,23 @@ def group_measures(broker: Broker) -> Iterator[Metric]:
         states = Counter(group.state.name.lower() for group in broker.groups.groups())
         rows = [({"state": state}, count) for state, count in sorted(states.items())]
         yield Metric("chordmq_groups", "Consumer groups.", "gauge", rows)
+
+
+def cursor_measures(broker: Broker) -> Iterator[Metric]:
+    """Yield how far the groups are that share an index."""
+
+    def rows(read: Callable[[Cursor], float]) -> list[tuple[dict[str, str], float]]:
+        cursors = broker.cursors
+        return [({"group": g}, sum(map(read, cursors.of_group(g)))) for g in cursors.groups()]
+
+    yield Metric(
+        "chordmq_cursor_lag", "Records that a share group has not finished.", "gauge",
+        rows(lambda cursor: cursor.lag),
+    )  # fmt: skip
+    yield Metric(
+        "chordmq_cursor_in_flight", "Records that consumers of a share group hold.", "gauge",
+        rows(lambda cursor: cursor.machine.in_flight),
+    )  # fmt: skip
 
 
 def login_measures(authenticator: Authenticator) -> Iterator[Metric]:
