@@ -39,7 +39,9 @@ def test_help_names_every_command_and_shows_how_to_begin() -> None:
         ["topics", "alter"], ["topics", "delete"], ["produce"], ["consume"], ["groups"],
         ["groups", "list"], ["groups", "describe"], ["groups", "lag"], ["groups", "reset"],
         ["groups", "delete"], ["bench"], ["bench", "produce"], ["bench", "consume"],
-        ["bench", "latency"], ["doctor"],
+        ["bench", "latency"], ["doctor"], ["keys"], ["keys", "create"], ["keys", "rotate"],
+        ["keys", "list"], ["audit"], ["audit", "show"], ["audit", "verify"], ["audit", "export"],
+        ["audit", "head"],
     ],
     ids=" ".join,
 )  # fmt: skip
