@@ -16,7 +16,7 @@ from chordmq.fronts.admin.call import Shared
 from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.metrics import Metrics
 
-LIMITS = HttpSettings(body_size_max=2_000_000, batch_records_max=50, memory_max=3_000_000)
+LIMITS = HttpSettings(body_size_max=2_000_000, batch_records_max=50, memory_max=20_000_000)
 
 
 @pytest.fixture

@@ -200,11 +200,12 @@ async def test_a_client_has_only_so_many_streams(start_node: StartNode, name: st
         assert (await client.get(url, headers={"last-event-id": "?"})).status_code == 400
 
 
+@pytest.mark.parametrize("path", ["stream", "records?max_bytes=16000000"])
 async def test_a_client_that_reads_nothing_at_all_is_let_go(
-    broker: Broker, shared: Shared, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, shared: Shared, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """C11: it does not hold its place for ever."""
-    monkeypatch.setattr("chordmq.fronts.admin.stream.STALL_S", 0.2)
+    """C11: it does not hold its place, nor its answer, for ever."""
+    monkeypatch.setattr("chordmq.fronts.admin.sending.STALL_S", 0.2)
     await broker.topics.create("orders", 1)
     for _ in range(40):
         await broker.append_records("orders", 0, [NewRecord(1, None, b"x" * 500_000)])
@@ -214,9 +215,9 @@ async def test_a_client_that_reads_nothing_at_all_is_let_go(
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         group.create_task(listener.run())
         with socket.create_connection(("127.0.0.1", listener.port)) as lazy:
-            lazy.sendall(b"GET /v1/topics/orders/stream HTTP/1.1\r\nHost: n\r\n\r\n")
-            while not shared.streams:  # noqa: ASYNC110
+            lazy.sendall(f"GET /v1/topics/orders/{path} HTTP/1.1\r\nHost: n\r\n\r\n".encode())
+            while not (shared.streams or shared.held):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            while shared.streams or listener.connections:  # noqa: ASYNC110
+            while shared.streams or shared.held or listener.connections:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await listener.close(timeout_s=0)

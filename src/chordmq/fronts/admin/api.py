@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from chordmq.fronts.admin.call import JSON, Call
+from chordmq.fronts.admin.sending import Paced
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -45,16 +46,26 @@ class Api(Route):
     async def _serve(self, request: Request) -> Response:
         call = Call(request)
         try:
-            arguments: dict[str, Any] = {}
-            if self.query is not None:
-                arguments["query"] = call.query(self.query)
-            if self.body is not None:
-                arguments["body"] = await call.body(self.body)
-            answer = await self.handler(call, **arguments)
+            response = await self._answer(call)
         except ClientDisconnect:
-            return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
-        finally:
             call.release()
+            return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
+        except BaseException:
+            call.release()
+            raise
+        if isinstance(response, Paced):
+            response.on_sent = call.release
+        else:
+            call.release()
+        return response
+
+    async def _answer(self, call: Call) -> Response:
+        arguments: dict[str, Any] = {}
+        if self.query is not None:
+            arguments["query"] = call.query(self.query)
+        if self.body is not None:
+            arguments["body"] = await call.body(self.body)
+        answer = await self.handler(call, **arguments)
         if isinstance(answer, Response):
             return answer
         if answer is None:
@@ -64,7 +75,7 @@ class Api(Route):
 
 def as_json(answer: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
     """Return an answer in JSON."""
-    return Response(msgspec.json.encode(answer), status, media_type=JSON)
+    return Paced(msgspec.json.encode(answer), status, media_type=JSON)
 
 
 def _answers(status: HTTPStatus, kind: Any) -> dict[HTTPStatus, dict[str, Any]]:

@@ -1,13 +1,12 @@
 """Records as server-sent events: pushed when they are committed, resumed by Last-Event-ID."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.feed import Feed, Found, Offsets, write_position
@@ -16,12 +15,11 @@ from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call
 from chordmq.fronts.admin.mapping import Shown, from_record
 from chordmq.fronts.admin.records import Place, readable, starts
+from chordmq.fronts.admin.sending import patient
 
 EVENTS = "text/event-stream"
 HEARTBEAT_S = 15.0
 """Between comments on a quiet stream, which keep proxies from closing it."""
-STALL_S = 60.0
-"""How long a client may read nothing while there is something for it."""
 WRITE_BYTES = 256 * 1024
 WRITE_RECORDS = 1_000
 RETRY_MS = 1_000
@@ -58,17 +56,10 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the client or the topic goes away."""
-
-        async def bounded(message: Message) -> None:
-            async with asyncio.timeout(STALL_S):
-                await send(message)
-
         try:
-            await super().__call__(scope, receive, bounded)
+            await super().__call__(scope, receive, patient(scope, send))
         except TimeoutError:
-            abort: Callable[[], None] | None = scope.get("state", {}).get("abort")
-            if abort is not None:
-                abort()
+            pass  # the connection is gone
         finally:
             self._feed.close()
             self._leave()
