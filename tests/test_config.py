@@ -166,6 +166,34 @@ def test_listening_beyond_the_machine_needs_a_word(part: str, host: str) -> None
     load(environment={}, assignments=[*assignments, "insecure=true"])
 
 
+@pytest.mark.parametrize("part", ["kafka", "http"])
+def test_a_node_whose_clients_log_in_may_listen_anywhere(part: str) -> None:
+    """C10: any mechanism that is demanded of everybody, or a certificate of each client."""
+    host = f"{part}.host=0.0.0.0"
+    load(environment={}, assignments=[host, "auth.mechanisms=SCRAM-SHA-512"])
+    files = [f"{part}.tls.certificate=x", f"{part}.tls.client_ca=y"]
+    load(environment={}, assignments=[host, *files, f"{part}.tls.client_auth=required"])
+    for lax in (
+        ["auth.mechanisms=SCRAM-SHA-512", "auth.required=false"],
+        [*files, f"{part}.tls.client_auth=optional", "auth.required=false"],
+        files,
+    ):
+        with pytest.raises(InvalidSetting, match="--insecure"):
+            load(environment={}, assignments=[host, *lax])
+
+
+def test_settings_of_locks_are_checked_at_the_start() -> None:
+    for wrong in (
+        "auth.mechanisms=KERBEROS",
+        "auth.mechanisms=OAUTHBEARER",
+        "kafka.tls.key=x",
+        "kafka.tls.client_auth=perhaps",
+        "http.tls.min_version=1.1",
+    ):
+        with pytest.raises(InvalidSetting):
+            load(environment={}, assignments=[wrong])
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_listening_on_the_machine_itself_is_fine(host: str) -> None:
     assert load(environment={}, assignments=[f"kafka.host={host}"]).kafka.host == host
@@ -180,6 +208,6 @@ def test_the_example_environment_holds_the_defaults() -> None:
 
 def test_every_setting_of_the_node_is_documented() -> None:
     docs = Path(__file__).parent.parent / "docs"
-    page = (docs / "running.md").read_text() + (docs / "security.md").read_text()
+    page = "".join(file.read_text() for file in docs.glob("*.md"))
     own = [name for name in known() if not name.startswith("broker.")]
     assert [name for name in own if f"`{name}`" not in page] == []
