@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, g
 
 from chordmq.broker.auditor import AuditSettings
 from chordmq.broker.auth_settings import AuthSettings
+from chordmq.broker.payloads import EncryptionSettings
 from chordmq.broker.permissions import AclSettings
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
 from chordmq.errors import InvalidSetting
@@ -81,6 +82,7 @@ class Config:
     framed: FramedSettings = field(default_factory=FramedSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
+    encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
     acl: AclSettings = field(default_factory=AclSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     logs: LogsSettings = field(default_factory=LogsSettings)
@@ -193,6 +195,7 @@ def known() -> list[str]:
     names += (f"framed.{name}" for name in _named(FramedSettings))
     names += (f"auth.{name}" for name in _named(AuthSettings))
     names += (f"audit.{name}" for name in _plain(AuditSettings))
+    names += (f"encryption.{name}" for name in _plain(EncryptionSettings))
     names += (f"acl.{name}" for name in _plain(AclSettings))
     names += (f"logs.{name}" for name in _plain(LogsSettings))
     names += (f"broker.{name}" for name in (*broker_settings(), *topic_names()))
@@ -221,6 +224,7 @@ def build(texts: Texts) -> Config:
         framed=_changed(defaults.framed, "framed.", texts),
         auth=_changed(defaults.auth, "auth.", texts),
         audit=_changed(defaults.audit, "audit.", texts),
+        encryption=_changed(defaults.encryption, "encryption.", texts),
         extension=extension_settings(texts),
         acl=_changed(defaults.acl, "acl.", texts),
         broker=BrokerSettings.from_texts(_below("broker.", texts)),
@@ -231,6 +235,7 @@ def build(texts: Texts) -> Config:
     config.framed.tls.check("framed.tls")
     config.auth.check()
     config.audit.check()
+    _ = config.encryption.patterns
     return config
 
 

@@ -16,6 +16,7 @@ from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.interceptors import Interceptors
 from chordmq.broker.measures import broker_measures, login_measures
+from chordmq.broker.payloads import Payloads
 from chordmq.broker.users import Users
 from chordmq.clock import Clock
 from chordmq.config import Config, demands_login, knows_certificates
@@ -155,6 +156,8 @@ class Node:
         self.broker = await asyncio.to_thread(
             Broker, config.data_dir, config.broker, self.clock, Flusher(), config.acl
         )
+        if config.encryption.keys:
+            self.broker.shared.payloads = Payloads(config.encryption, self.clock)
         if self.extensions.interceptors:
             intercept = Interceptors(self.extensions.interceptors)
             self.broker.shared.intercept = intercept.publish

@@ -38,6 +38,7 @@ class Appends:
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._write_all)
+        records = partition.sealed(records)
         waiting = Waiting(records, sum(map(_size, records)), loop.create_future())
         self._waiting.setdefault(partition, []).append(waiting)
         return waiting.offset

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,6 +12,7 @@ import structlog
 
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.intake import Intake
+from chordmq.broker.payloads import Payloads
 from chordmq.broker.producers import NO_PRODUCER, ProducerState
 from chordmq.broker.settings import TopicSettings
 from chordmq.clock import Clock
@@ -27,7 +28,7 @@ from chordmq.errors import (
 )
 from chordmq.records.batch import BatchHeader, place, read_header, walk
 from chordmq.records.marker import Marker, build_marker, read_marker
-from chordmq.records.record import Record
+from chordmq.records.record import NewRecord, Record
 from chordmq.storage.compaction import Compaction
 from chordmq.storage.log import Log, LogSettings
 
@@ -70,6 +71,8 @@ class Shared:
     """Sees each batch before it is checked, and may change it; None where nobody wants to."""
     deliver: Callable[[str, int, list[Record]], list[Record]] | None = None
     """Sees records before they are handed out, and may change them; None as above."""
+    payloads: Payloads | None = None
+    """Encrypts for clients that cannot; None where nothing is to be encrypted."""
     reported_s: float = -math.inf
 
     def report(self, fault: ChordMQError) -> None:
@@ -148,8 +151,15 @@ class Partition:
         self._write(data, header)
         return Appended(header.base_offset, header.next_offset, append_time_ms, log.start_offset)
 
+    def sealed(self, records: Sequence[NewRecord]) -> Sequence[NewRecord]:
+        """Return records as fronts that build batches are to store them."""
+        payloads = self._shared.payloads
+        return records if payloads is None else payloads.seal(self.topic, records)
+
     def delivered(self, records: list[Record]) -> list[Record]:
         """Return records as they are handed out by fronts that do not send batches as stored."""
+        if self._shared.payloads is not None:
+            records = self._shared.payloads.open(self.topic, records)
         deliver = self._shared.deliver
         return records if deliver is None else deliver(self.topic, self.index, records)
 
