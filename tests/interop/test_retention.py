@@ -47,8 +47,9 @@ def test_records_past_their_retention_are_deleted_from_disk(hasty: RunningNode, 
     """A6, C7: the log then begins behind them, and its offsets go on."""
     with Wire(hasty.address) as wire:
         filled_topic(wire, name, {"retention.ms": "60000"}, FIRST_TIME_MS)
-        wait_until(lambda: wire.fetch(name, 0).error_code is ErrorCode.offset_out_of_range)
-        assert wire.fetch(name, 10).log_start_offset == 10
+        # Retention may have come before the last of them was written.
+        wait_until(lambda: wire.fetch(name, 10).log_start_offset == 10)
+        assert wire.fetch(name, 0).error_code is ErrorCode.offset_out_of_range
         now_ms = time.time_ns() // 1_000_000
         assert wire.produce(name, record_batch([b"new"], timestamp_ms=now_ms)).base_offset == 10
         assert stored(wire.fetch(name, 10).records) == [(10, b"new")]
