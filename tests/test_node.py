@@ -12,6 +12,7 @@ import pytest
 from chordmq.clock import SystemClock
 from chordmq.config import Config
 from chordmq.errors import CannotStart
+from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.node import Node, running
@@ -23,7 +24,7 @@ def config(directory: Path, *, http_port: int = 0, kafka_port: int = 0) -> Confi
     return Config(
         data_dir=directory,
         kafka=ListenerSettings(port=kafka_port),
-        http=ListenerSettings(port=http_port),
+        http=HttpSettings(port=http_port),
         framed=FramedSettings(port=0),
     )
 
@@ -142,7 +143,7 @@ async def test_a_port_in_use_is_named_with_its_setting(tmp_path: Path, taken: st
 
 
 async def test_an_address_of_another_machine_is_named(tmp_path: Path) -> None:
-    settings = Config(data_dir=tmp_path, http=ListenerSettings(host="192.0.2.1", port=0))
+    settings = Config(data_dir=tmp_path, http=HttpSettings(host="192.0.2.1", port=0))
     with pytest.raises(CannotStart, match=r"'192\.0\.2\.1' is not an address .* http\.host"):
         async with running(settings, SystemClock()):
             pass

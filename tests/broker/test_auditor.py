@@ -22,6 +22,8 @@ from chordmq.client.security import Security
 from chordmq.clock import SystemClock
 from chordmq.config import Config
 from chordmq.errors import CannotStart, DiskFull
+from chordmq.fronts.admin.settings import HttpSettings
+from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.node import Node, running
 
@@ -34,7 +36,8 @@ async def audited(
         auth=auth or AuthSettings(),
         data_dir=directory,
         kafka=ListenerSettings(port=0),
-        http=ListenerSettings(port=0),
+        http=HttpSettings(port=0),
+        framed=FramedSettings(port=0),
         audit=AuditSettings(enabled="on", **settings),
     )
     async with running(config, SystemClock()) as node:
@@ -212,7 +215,10 @@ async def test_the_key_is_readable_by_its_owner_only(tmp_path: Path) -> None:
 
 async def test_without_authentication_there_is_no_trail_unless_asked_for(tmp_path: Path) -> None:
     config = Config(
-        data_dir=tmp_path, kafka=ListenerSettings(port=0), http=ListenerSettings(port=0)
+        data_dir=tmp_path,
+        kafka=ListenerSettings(port=0),
+        http=HttpSettings(port=0),
+        framed=FramedSettings(port=0),
     )
     async with running(config, SystemClock()) as node:
         assert not node.broker.audit.is_on

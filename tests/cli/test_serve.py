@@ -188,7 +188,11 @@ def test_a_configuration_that_cannot_be_used_is_refused(
 def test_data_that_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.db").write_bytes(b"this is no database" * 1000)
-    settings = [f"--set=kafka.port={free_port()}", f"--set=http.port={free_port()}", "--set=framed.port=0"]
+    settings = [
+        f"--set=kafka.port={free_port()}",
+        f"--set=http.port={free_port()}",
+        "--set=framed.port=0",
+    ]
     result = run("serve", *settings, directory=tmp_path)
     assert result.returncode == 1
     assert "meta.db" in result.stderr
