@@ -312,7 +312,7 @@ class ConsumerGroup:
         if beat.assignor is not None and beat.assignor not in allowed:
             raise UnsupportedAssignor(
                 f"ServerAssignor {beat.assignor} is not supported. "
-                f"Supported assignors: {', '.join(sorted(allowed))}."
+                f"Supported assignors: {', '.join(allowed)}."
             )
         if beat.pattern:
             check_pattern(beat.pattern)

@@ -107,6 +107,7 @@ class GroupCoordinator:
             return await self._consumers.heartbeat(group, beat)
         finally:
             self._look_after(group)
+            await self._changeover.ended(group_id)
 
     async def join(self, group_id: str, join: Join) -> Joined:
         """Take a member into the group's next generation and wait until that has formed."""
@@ -157,6 +158,7 @@ class GroupCoordinator:
             return await self._consumers.leave(group, leavers)
         finally:
             self._look_after(group)
+            await self._changeover.ended(group_id)
 
     def groups(self) -> Iterator[Group | ConsumerGroup]:
         """Yield every group."""
@@ -170,6 +172,8 @@ class GroupCoordinator:
     def find(self, group_id: str) -> Group | ConsumerGroup:
         """Return the group, or raise GroupNotFound."""
         self._check_loaded()
+        if group_id in self._changeover:
+            raise CoordinatorLoading(f"group {group_id} changes its protocol")
         group = self._find(group_id)
         if group is None:
             raise GroupNotFound(f"Group {group_id} not found.")
@@ -183,8 +187,10 @@ class GroupCoordinator:
         records: list[GroupLogRecord] = [*self._offsets.delete_group(group_id)]
         if isinstance(group, ConsumerGroup):
             group.delete()
+            self._consumers.write(group)
+            if records:
+                await self._write(group_id, records)
             await self._consumers.logged(group)
-            await self._write(group_id, records)
         else:
             await self._write(group_id, [*records, GroupRecord(group_id, None)])
 
@@ -421,8 +427,9 @@ class GroupCoordinator:
             if isinstance(record, OffsetRecord):
                 group_id = record.key.group_id
                 self._replay_offset(record, self._log.partition_of(group_id), producer)
-                self._ensure(group_id)
-            else:
+                if record.committed is not None:
+                    self._ensure(group_id)
+            elif isinstance(record, GroupRecord):
                 self._classic.replay_deletion(record.group_id)
 
     def _replay_offset(
