@@ -54,6 +54,7 @@ HTTP_SETTINGS = (
     "body_size_max",
     "batch_records_max",
     "streams_per_client_max",
+    "http3_port",
 )
 """What a listener can be told that means something to HTTP."""
 PORT_MAX = 65535

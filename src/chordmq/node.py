@@ -24,6 +24,7 @@ from chordmq.errors import CannotStart, ShuttingDown
 from chordmq.fronts.admin.app import Admin, application
 from chordmq.fronts.admin.call import Shared
 from chordmq.fronts.admin.connection import HttpFront
+from chordmq.fronts.admin.http3 import Http3
 from chordmq.fronts.admin.login import Door
 from chordmq.fronts.admin.measures import http_measures
 from chordmq.fronts.framed.connection import serve
@@ -144,10 +145,15 @@ class Node:
         admin = Admin(
             metrics=self.metrics, waiting=self.waiting, info=self.info, door=door, shared=shared
         )
-        front = HttpFront(self.http, application(admin))
+        site = application(admin)
+        front = HttpFront(self.http, site)
         self.metrics.add(lambda: http_measures(front, shared))
         await self._listen(self.http, front.connect)
         stack.push_async_callback(self.http.close, HTTP_CLOSE_TIMEOUT_S)
+        if self.config.http.http3_port:
+            http3 = Http3(site, self.config.http)
+            self._tasks.create_task(http3.run())
+            stack.callback(http3.close)
 
     async def _open_broker(self, stack: AsyncExitStack) -> None:
         self._stands_in_the_way = "the logs are being recovered"

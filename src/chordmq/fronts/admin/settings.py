@@ -17,3 +17,5 @@ class HttpSettings(ListenerSettings):
     """Records that one request may publish, or read."""
     streams_per_client_max: int = 100
     """Event streams that one user may have open from one address."""
+    http3_port: int = 0
+    """Port for HTTP/2 (TCP) and HTTP/3 (UDP), with the certificate of `tls`; 0 opens none."""

@@ -34,6 +34,8 @@ async def stream(call: Call, query: Place) -> Response:
     gets nothing twice. The event `gap` says which offsets were deleted before they could be read.
     A client that reads too slowly is waited for; the log is not read meanwhile.
     """
+    if call.request.scope["http_version"] == "3":
+        raise HTTPException(HTTPStatus.UPGRADE_REQUIRED, "follow topics over HTTP/1.1 or HTTP/2")
     last = call.request.headers.get("last-event-id")
     if last:
         query = msgspec.structs.replace(query, position=last, offset=None, timestamp=None)
