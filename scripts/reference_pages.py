@@ -40,8 +40,11 @@ KAFKA_LIMITS = """
 - Transactions are complete in both protocols. With the first, a request that meets the end of
   the transaction before it waits up to a second for that, before it is told
   CONCURRENT_TRANSACTIONS. Two-phase commit (KIP-939) is not there.
-- SASL is not there yet: SaslHandshake answers UNSUPPORTED_SASL_MECHANISM. Until it is, a node
-  listens beyond this machine only with `--insecure`.
+- SASL speaks SCRAM-SHA-512, SCRAM-SHA-256, PLAIN and OAUTHBEARER where `auth.mechanisms` offers
+  them; see [security](../security.md). Before a login only ApiVersions, SaslHandshake and
+  SaslAuthenticate are answered, and frames are small. Kerberos (GSSAPI) and delegation tokens are
+  not there. With TLS 1.3, a client whose certificate is refused sees the connection end; the reason
+  is in the node's log.
 - Record formats older than 2 (Kafka before 0.11) are not stored. Kafka 4 does not take them
   either.
 - An unsupported version of ApiVersions is answered with error 35 and the range; any other

@@ -1,0 +1,137 @@
+"""Sessions that end: unmodified clients, and our own, prove themselves again on one connection."""
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Producer as Librdkafka
+
+from chordmq.client.connection import ConnectionSettings
+from chordmq.client.errors import BrokerRefused, CannotConnect
+from chordmq.client.producer import Producer
+from chordmq.client.security import Security
+from chordmq.clock import SystemClock
+from tests.interop.fortress import PASSWORD, Fortress
+from tests.interop.test_security import java, java_files, librdkafka
+
+SESSION_MS = 1000
+SECONDS = 3.5
+LOGINS_MIN = 3
+
+
+@pytest.fixture(scope="module")
+def fortress(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fortress]:
+    fortress = Fortress(
+        tmp_path_factory.mktemp("sessions"), **{"auth.session_max_ms": str(SESSION_MS)}
+    )
+    try:
+        fortress.node.start()
+        yield fortress
+    finally:
+        fortress.node.close()
+
+
+def counted(fortress: Fortress, pattern: str) -> float:
+    """Return the sum of the metrics that match."""
+    page = httpx.get(f"{fortress.node.http}/metrics", auth=("admin", PASSWORD)).text
+    return sum(float(line.split()[-1]) for line in page.splitlines() if re.match(pattern, line))
+
+
+def logins(fortress: Fortress) -> float:
+    pattern = 'chordmq_logins_total{mechanism="(SCRAM|OAUTH).*outcome="succeeded"'
+    return counted(fortress, pattern)
+
+
+def connections(fortress: Fortress) -> float:
+    return counted(fortress, 'chordmq_connections_accepted_total{listener="kafka"')
+
+
+def test_the_java_client_stays_connected(fortress: Fortress, name: str, tmp_path: Path) -> None:
+    """C10: session lifetime and re-authentication (KIP-368)."""
+    java_files(fortress, tmp_path, name)
+    file = tmp_path / "scram-512"
+    file.write_text(file.read_text() + f"check.seconds={round(SECONDS)}\n")
+    before, opened = logins(fortress), connections(fortress)
+    assert java([file]) == {"scram-512": "ok"}
+    opened = connections(fortress) - opened
+    assert logins(fortress) - before >= opened + LOGINS_MIN - 1
+
+
+def test_librdkafka_stays_connected(fortress: Fortress, name: str) -> None:
+    """C10: it logs in again in time, and no message is lost."""
+    before = logins(fortress)
+    failures: list[object] = []
+    producer = Librdkafka(librdkafka(fortress, "SCRAM-SHA-256"))
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        producer.produce(name, b"x", on_delivery=lambda error, _: failures.append(error))
+        producer.poll(0.05)
+    assert producer.flush(10) == 0
+    assert set(failures) == {None}
+    assert logins(fortress) - before >= LOGINS_MIN
+
+
+def settings(fortress: Fortress, **security: Any) -> ConnectionSettings:
+    given: dict[str, Any] = {"tls_ca": fortress.ca, "user": "alice", "password": PASSWORD}
+    return ConnectionSettings(security=Security(**{**given, **security}))
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER"])
+async def test_our_client_logs_in_by_every_mechanism(
+    fortress: Fortress, name: str, mechanism: str
+) -> None:
+    """C8, C10: and is told why when it does not."""
+    token = fortress.issuer.token(SystemClock().now_ms() / 1000)
+    who = {"token": token, "user": ""} if mechanism == "OAUTHBEARER" else {}
+    good = settings(fortress, mechanism=mechanism, **who)
+    async with Producer(fortress.bootstrap, connection=good) as producer:
+        await producer.send(name, b"x")
+    wrong = {"token": token + "x", "user": ""} if who else {"user": "mallory", "password": "wrong"}
+    bad = settings(fortress, mechanism=mechanism, **wrong)
+    with pytest.raises(BrokerRefused, match="SASL_AUTHENTICATION_FAILED"):
+        async with Producer(fortress.bootstrap, connection=bad):
+            pass
+
+
+async def test_our_client_logs_in_again_between_its_requests(fortress: Fortress, name: str) -> None:
+    """C10: on the same connections, while records flow."""
+    before, opened = logins(fortress), connections(fortress)
+    async with Producer(fortress.bootstrap, connection=settings(fortress)) as producer:
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            await asyncio.gather(*(producer.send(name, b"x") for _ in range(20)))
+    opened = connections(fortress) - opened
+    assert logins(fortress) - before >= opened + LOGINS_MIN - 1
+
+
+async def test_our_client_checks_whom_it_talks_to(fortress: Fortress) -> None:
+    """C8: an unknown authority, a wrong name, no TLS where TLS is spoken."""
+    for bootstrap, changes in [
+        (fortress.bootstrap, {"tls_ca": fortress.other_ca}),
+        (fortress.bootstrap, {"tls_ca": ""}),
+        (fortress.bootstrap, {"tls_certificate": fortress.ca}),
+        (fortress.bootstrap.replace("localhost", "127.0.0.2"), {}),
+    ]:
+        with pytest.raises(CannotConnect):
+            async with Producer(bootstrap, connection=settings(fortress, **changes)):
+                pass
+
+
+async def test_our_client_is_known_by_its_certificate(fortress: Fortress, name: str) -> None:
+    """A10, C8: mutual TLS without a password."""
+    files = {"tls_certificate": fortress.carol, "tls_key": fortress.carol_key}
+    carol = settings(fortress, user="", password="", **files)
+    async with Producer(fortress.bootstrap, connection=carol) as producer:
+        await producer.send(name, b"x")
+
+
+def test_security_prints_without_its_secrets() -> None:
+    """E13: an SDK's settings may be logged."""
+    shown = repr(ConnectionSettings(security=Security(user="u", password="pw1", token="tk1")))
+    assert "pw1" not in shown
+    assert "tk1" not in shown
