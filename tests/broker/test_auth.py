@@ -151,3 +151,11 @@ def test_settings_that_cannot_work_are_refused(settings: AuthSettings) -> None:
 def test_settings_print_without_the_password_of_the_service_account() -> None:
     """E13: a configuration may be logged."""
     assert "hunter2" not in repr(AuthSettings(ldap=LdapSettings(search_password="hunter2")))
+
+
+async def test_where_logging_in_is_a_choice_strangers_have_no_rights_of_their_own(
+    tmp_path: Path,
+) -> None:
+    """C9: default deny as soon as authentication is on."""
+    with authenticator_at(tmp_path, AuthSettings(mechanisms=ALL, required=False)) as judge:
+        assert not judge.is_super(ANONYMOUS)

@@ -86,9 +86,9 @@ class Authenticator:
         return [one.breaker for one in (self._tokens, self._directory) if one is not None]
 
     def is_super(self, principal: Principal) -> bool:
-        """Return whether the principal may do everything: all may while nobody has to log in."""
+        """Return whether the principal may do everything: all may while nobody can log in."""
         if principal is ANONYMOUS:
-            return not self.is_required
+            return not self.is_on
         if principal.name in self._supers:
             return True
         user = self.users.find(principal.name)
