@@ -210,6 +210,8 @@ class Cursor:
     def _sifted(self, offset: int, max_bytes: int) -> list[tuple[BatchHeader, memoryview]]:
         """Read batches from an offset on; skip markers, aborted records and compacted offsets."""
         only_stable = self._policy.only_stable
+        # More than this at once would be read in vain: only so many records may be under way.
+        max_bytes = min(max_bytes, READ_BYTES)
         buffers = self.partition.read(offset, max_bytes, only_stable=only_stable)
         aborted = self.partition.aborted_in(offset, buffers) if only_stable else []
         aborted.sort(key=lambda transaction: transaction[1], reverse=True)

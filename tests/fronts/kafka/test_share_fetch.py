@@ -113,9 +113,12 @@ async def test_records_are_given_once_and_settled(broker: Broker, consumer: Cons
     assert acquired(answer) == [(1, 1, 2)]
 
 
-async def test_the_records_field_is_never_null(consumer: Consumer) -> None:
-    answer = await consumer.fetch(0)
+async def test_the_records_field_is_never_null(broker: Broker, consumer: Consumer) -> None:
+    await produce(broker, b"a")
+    await consumer.fetch(0)
+    answer = await consumer.fetch(1, (0, 0, ACCEPT))
     assert bytes(row(answer).records) == b""
+    assert row(answer).acquired_records == []
 
 
 async def test_a_fetch_waits_for_records(broker: Broker, consumer: Consumer) -> None:

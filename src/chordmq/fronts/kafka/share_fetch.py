@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.cursor import Answer, Cursor
+from chordmq.broker.cursor import READ_BYTES, Answer, Cursor
 from chordmq.broker.shared_cursor import Outcome
 from chordmq.codecs.kafka.messages import share_acknowledge as acknowledge_messages
 from chordmq.codecs.kafka.messages.share_acknowledge import (
@@ -209,18 +209,17 @@ class ShareFetch:
         cursors = self._cursors()
         try:
             async with asyncio.timeout(wait_s):
-                while not self._has_enough(cursors):
+                while not (self._has_enough(cursors) and self._take(cursors)):
                     self._woken.clear()
                     for cursor in cursors.values():
                         cursor.wait(self)
                     await self._woken.wait()
                     cursors = self._cursors()
         except TimeoutError:
-            pass
+            self._take(cursors)
         finally:
             for cursor in cursors.values():
                 cursor.forget(self)
-        self._take(cursors)
 
     def _cursors(self) -> dict[Place, Cursor]:
         """Return the cursors to take from; note the error of every partition that has none."""
@@ -237,14 +236,16 @@ class ShareFetch:
         return self._rows.setdefault(place, PartitionData(place[1], records=b""))
 
     def _has_enough(self, cursors: dict[Place, Cursor]) -> bool:
-        if any(row.error_code for row in self._rows.values()):
+        """Return whether there may be as many bytes as the consumer wants to wait for."""
+        wanted = min(self._request.min_bytes, self._size_max, READ_BYTES)
+        if wanted <= 1 or self._has_errors:
             return True
-        size, size_max = 0, self._size_max
-        for cursor in cursors.values():
-            size += cursor.available_bytes(size_max - size)
-            if size >= min(max(self._request.min_bytes, 1), size_max):
-                return True
-        return False
+        found = (cursor.available_bytes(self._size_max) for cursor in cursors.values())
+        return sum(found) >= wanted
+
+    @property
+    def _has_errors(self) -> bool:
+        return any(row.error_code for row in self._rows.values())
 
     @property
     def _size_max(self) -> int:
@@ -254,26 +255,29 @@ class ShareFetch:
             min(self._request.max_bytes, self._call.broker.settings.fetch_max_bytes, free), 1
         )
 
-    def _take(self, cursors: dict[Place, Cursor]) -> None:
+    def _take(self, cursors: dict[Place, Cursor]) -> bool:
+        """Take what is there; return whether that, or an error, is worth an answer."""
         in_batches = self._request.share_acquire_mode == IN_BATCHES
         size_left, count_left = self._size_max, self._request.max_records
         for place, cursor in cursors.items():
             if size_left <= 0 or count_left <= 0:
                 break
-            row = self._row(place)
             try:
                 given = cursor.take(
                     self._session.member, count_left, size_left, in_batches=in_batches
                 )
             except ChordMQError as error:
+                row = self._row(place)
                 row.error_code, row.error_message = code_of(error), reason_of(error)
                 continue
             if given.taken:
+                row = self._row(place)
                 row.records = b"".join(given.batches)
                 row.acquired_records = _acquired(given.taken)
                 size_left -= len(row.records)
                 count_left -= sum(part.last - part.first + 1 for part in given.taken)
                 self._session.served(place)
+        return count_left < self._request.max_records or self._has_errors
 
 
 def _acquired(taken: Sequence[tuple[int, int, int]]) -> list[AcquiredRecords]:
