@@ -2,7 +2,7 @@
 
 import pytest
 
-from chordmq.broker.offsets import CommittedOffset, OffsetKey, OffsetRecord, Offsets
+from chordmq.broker.offsets import Commit, CommittedOffset, OffsetKey, OffsetRecord, Offsets
 from chordmq.errors import OffsetMetadataTooLarge
 from chordmq.records.marker import Marker
 
@@ -117,3 +117,11 @@ def test_deleting_a_group_or_a_topic_deletes_what_is_pending_too(offsets: Offset
             offsets.replay(record)
         assert offsets.pending("g") == set()
         assert offsets.of_group("g") == {}
+
+
+def test_an_endless_retention_time_ends_where_time_does(offsets: Offsets) -> None:
+    """C12: found by hostile frames; the sum did not fit into the log's record."""
+    commit = Commit(topic="a", partition=0, offset=7)
+    ((_, committed),), _ = offsets.commits("g", [commit], now_ms=5, retention_ms=2**63 - 1)
+    assert committed is not None
+    assert committed.expire_ms == 2**63 - 1

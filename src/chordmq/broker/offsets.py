@@ -9,6 +9,8 @@ from chordmq.records.marker import Marker
 
 Place = tuple[str, int]
 """A topic and the index of one of its partitions."""
+LATEST_MS = 2**63 - 1
+"""The latest time that a log can hold; a client may ask for a later one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ class Offsets:
         self, group_id: str, commits: Iterable[Commit], now_ms: int, retention_ms: int = -1
     ) -> tuple[list[OffsetRecord], list[ChordMQError | None]]:
         """Return the records that commit offsets, and the error of each offset or None."""
-        expire_ms = now_ms + retention_ms if retention_ms >= 0 else -1
+        expire_ms = min(now_ms + retention_ms, LATEST_MS) if retention_ms >= 0 else -1
         records: list[OffsetRecord] = []
         results: list[ChordMQError | None] = []
         for commit in commits:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import structlog
 
+from chordmq.broker.endurance import to_the_end
 from chordmq.broker.partition import Partition
 from chordmq.broker.settings import BrokerSettings, TopicSettings
 from chordmq.errors import (
@@ -104,6 +105,8 @@ class Topics:
         """Told the name of each topic that is no more."""
         self.version = 0
         """Counts the changes to which topics there are and how many partitions they have."""
+        self.watchers: list[Callable[[], None]] = []
+        """Told of each such change."""
         self._load()
 
     def __iter__(self) -> Iterator[Topic]:
@@ -229,7 +232,7 @@ class Topics:
             await self._table.set_partitions(topic.id, len(topic.partitions))
             raise
         finally:
-            self.version += 1
+            self._changed()
 
     async def alter_settings(
         self, name: str, alter: Alteration, *, validate_only: bool = False
@@ -267,7 +270,7 @@ class Topics:
             async with self._changes:
                 return await work
 
-        return await asyncio.shield(in_turn())
+        return await to_the_end(in_turn())
 
     async def run(self) -> None:
         """Remove the files of deleted topics, until cancelled."""
@@ -335,7 +338,12 @@ class Topics:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
         self._by_folded_name[_folded(topic.name)] = topic.name
+        self._changed()
+
+    def _changed(self) -> None:
         self.version += 1
+        for watcher in self.watchers:
+            watcher()
 
     async def _open(self, topic: Topic, partitions: int) -> None:
         """Open the partitions up to this number, letting others work in between."""
@@ -371,7 +379,7 @@ class Topics:
         if self._by_id.pop(topic.id, None) is topic:
             del self._by_name[topic.name]
             del self._by_folded_name[_folded(topic.name)]
-            self.version += 1
+            self._changed()
         for partition in topic.partitions:
             await partition.discard()
         await asyncio.to_thread(set_aside, self.directory, topic.name, partitions, topic.id)

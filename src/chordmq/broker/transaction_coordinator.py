@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from chordmq.broker.deadlines import Deadlines
+from chordmq.broker.endurance import to_the_end
 from chordmq.broker.group_log import TOPIC as GROUPS
 from chordmq.broker.internal_log import Host, InternalLog, InternalTopic
 from chordmq.broker.offsets import Place
@@ -306,7 +307,7 @@ class TransactionCoordinator:
                 await self._settled(entry)
                 return await work(entry)
 
-        return await asyncio.shield(in_turn())
+        return await to_the_end(in_turn())
 
     async def _settled(self, entry: Entry) -> None:
         """Wait until the last transaction is complete, but not for long."""
