@@ -36,6 +36,7 @@ KEY = {"id": "one", "created_ms": 0, "key": base64.b64encode(bytes(32)).decode()
         json.dumps({"keys": [KEY, KEY]}),
         json.dumps({"keys": [KEY | {"id": ""}]}),
     ],
+    ids=["nothing", "no JSON", "list", "no keys", "none", "short key", "same id", "no id"],
 )
 def test_what_is_no_ring_is_refused_without_showing_it(text: str) -> None:
     with pytest.raises(InvalidKeys) as caught:
