@@ -141,7 +141,7 @@ def _even_out(readers: Readers, given: dict[str, set[Place]]) -> None:
     while moved:
         moved = False
         counts = sorted(given, key=lambda member_id: (len(given[member_id]), member_id))
-        if len(given[counts[-1]]) - len(given[counts[0]]) < 2:
+        if not counts or len(given[counts[-1]]) - len(given[counts[0]]) < 2:
             return
         for taker in counts:
             for giver in reversed(counts):

@@ -142,7 +142,9 @@ class _DecoderSource:
             mark = self._name("mark")
             self._fixed.append(("b", mark))
             self._flush(depth)
-            self._emit(depth, f"if {mark} < 0: {target} = None")
+            # A tagged field marks null with 0, one with a place of its own with -1 (KIP-893).
+            null = "<= 0" if item.tag is not None else "< 0"
+            self._emit(depth, f"if {mark} {null}: {target} = None")
             self._emit(depth, "else:")
             depth += 1
         self._struct(depth, item.struct, name)
