@@ -18,7 +18,7 @@ from chordmq.metrics import Metrics
 from tests.running_node import RunningNode
 
 TOPIC = "described"
-EXAMPLES = 12
+EXAMPLES = 8
 PAGE = Path(__file__).parents[3] / "docs" / "protocols" / "http.md"
 
 ROUTES = [

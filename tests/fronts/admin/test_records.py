@@ -328,7 +328,7 @@ async def test_aborted_records_are_never_shown_and_others_when_they_are_committe
         ("max_records=null", 400),
         ("wait_ms=999999999", 400),
         ("encoding=ebcdic", 400),
-        ("ofset=1", 400),
+        ("offsets=1", 400),
     ],
 )
 async def test_a_place_that_makes_no_sense_is_refused(

@@ -17,6 +17,7 @@ from chordmq import logs
 from chordmq.errors import ChordMQError
 from chordmq.fronts.admin import (
     cluster,
+    cursors,
     groups,
     pages,
     permissions,
@@ -100,6 +101,7 @@ def application(admin: Admin) -> Starlette:
             *topics.ROUTES,
             *records.ROUTES,
             *stream.ROUTES,
+            *cursors.ROUTES,
             *groups.ROUTES,
             *cluster.ROUTES,
             *users.ROUTES,

@@ -29,6 +29,7 @@ STATUSES: dict[type[ChordMQError], HTTPStatus] = {
     errors.GroupNotEmpty: HTTPStatus.CONFLICT,
     errors.GroupSubscribed: HTTPStatus.CONFLICT,
     errors.IllegalGeneration: HTTPStatus.CONFLICT,
+    errors.InvalidRecordState: HTTPStatus.CONFLICT,
     errors.RebalanceInProgress: HTTPStatus.CONFLICT,
     errors.TopicExists: HTTPStatus.CONFLICT,
     errors.UnknownMember: HTTPStatus.CONFLICT,
