@@ -1,17 +1,16 @@
 """Calls a node over HTTP, as the user whom the command line names."""
 
 import base64
-import http.client
 import json
-import ssl
-import urllib.error
-import urllib.request
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chordmq.cli.identity import security
 from chordmq.cli.output import EXIT_CANNOT_CONNECT, EXIT_REFUSED, fail
+
+if TYPE_CHECKING:
+    import urllib.error
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 30.0
@@ -31,6 +30,10 @@ Body = dict[str, Any]
 
 def call(url: str, method: str, path: str, body: Body | None = None, **output: bool) -> Body:
     """Return the node's answer, or end the command with its reason."""
+    import http.client
+    import urllib.error
+    import urllib.request
+
     who = security()
     request = urllib.request.Request(  # noqa: S310 (the user names the address)
         url.rstrip("/") + path,
@@ -55,7 +58,7 @@ def call(url: str, method: str, path: str, body: Body | None = None, **output: b
     return dict(json.loads(text)) if text else {}
 
 
-def _reason(error: urllib.error.HTTPError) -> str:
+def _reason(error: "urllib.error.HTTPError") -> str:
     try:
         return str(json.loads(error.read())["message"])
     except (ValueError, KeyError, TypeError):
@@ -63,6 +66,8 @@ def _reason(error: urllib.error.HTTPError) -> str:
 
 
 def _fault(error: Exception) -> str:
+    import ssl
+
     cause = getattr(error, "reason", error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {cause.verify_message}"

@@ -1,6 +1,5 @@
 """Adds, lists and deletes users, sets passwords, makes and revokes tokens."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -174,6 +173,8 @@ def revoke_token(
 
 def offline(data_dir: Path, work: Callable[["Users"], Awaitable[Any]]) -> Any:
     """Work on the users of a node that is stopped, or end the command with the reason."""
+    import asyncio
+
     from chordmq.broker.users import Users
     from chordmq.clock import SystemClock
     from chordmq.errors import CannotStart, ChordMQError
