@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -84,9 +85,12 @@ class Changeover:
             classic.rebalance(self._alarm.now_ms())
             self._classic.settle(classic)
 
+        # Should the node crash before the members have joined again, a generation that none of
+        # them knows makes them do so, and what the last member left has readers again.
+        logged = replace(snapshot, generation=snapshot.generation + 1)
         return self._write(
             group_id,
-            [*group.image.deletion(), GroupRecord(group_id, snapshot)],
+            [*group.image.deletion(), GroupRecord(group_id, logged)],
             go_on,
             lambda: self._consumers.put_back(group),
         )
