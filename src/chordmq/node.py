@@ -19,7 +19,7 @@ from chordmq.broker.measures import broker_measures, login_measures
 from chordmq.broker.payloads import Payloads
 from chordmq.broker.users import Users
 from chordmq.clock import Clock
-from chordmq.config import Config, demands_login, knows_certificates
+from chordmq.config import Config, demands_login, is_loopback, knows_certificates
 from chordmq.errors import CannotStart, ShuttingDown
 from chordmq.fronts.admin.app import Admin, application
 from chordmq.fronts.admin.call import Shared
@@ -140,6 +140,7 @@ class Node:
             lambda: self.authenticator,
             # The broker is there before anybody can be authenticated.
             lambda: self.broker.audit if self.authenticator else None,
+            checks_names=is_loopback(self.config.http.host),
         )
         shared = Shared(broker=self._serving_broker, settings=self.config.http)
         admin = Admin(

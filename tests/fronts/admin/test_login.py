@@ -96,3 +96,25 @@ async def test_a_stream_ends_when_its_user_loses_the_right(secure: RunningNode, 
             rest = [line async for line in lines]
     assert any("TopicAccessDenied" in line for line in rest)
     assert not any("secret" in line for line in rest)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8080", 200),
+        ("[::1]:8080", 200),
+        ("localhost", 200),
+        ("node", 200),
+        ("[::", 200),
+        ("evil.example", 421),
+        ("evil.example:8080", 421),
+        ("127.0.0.1.evil.example", 421),
+    ],
+)
+async def test_an_open_node_answers_no_page_of_another_site(
+    node: RunningNode, host: str, status: int
+) -> None:
+    """C8: a name that leads to loopback does not open it to a browser's other pages."""
+    async with httpx.AsyncClient(base_url=node.http, verify=False) as client:
+        answer = await client.get("/v1/topics", headers={"host": host})
+    assert answer.status_code == status

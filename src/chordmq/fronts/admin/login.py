@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -34,6 +35,12 @@ class Door:
     authenticator: Callable[[], Authenticator | None] = lambda: None
     audit: Callable[[], Auditor | None] = lambda: None
     """Who is told of changes and refusals."""
+    checks_names: bool = False
+    """Whether the node must be asked for by address or a local name.
+
+    While everything is open on loopback, a page of another site could have its own name lead here
+    and a browser let it ask; it cannot have the browser name an address instead.
+    """
 
 
 class Login:
@@ -49,6 +56,14 @@ class Login:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
+        if (
+            self._door.checks_names
+            and not self._door.is_closed
+            and not is_local_name(request.headers.get("host", ""))
+        ):
+            facts = {"error": "MisdirectedRequest", "message": "ask for this node by its address"}
+            await JSONResponse(facts, HTTPStatus.MISDIRECTED_REQUEST)(scope, receive, send)
+            return
         try:
             request.state.principal = await self._principal(request)
         except AuthenticationFailed as error:
@@ -99,6 +114,16 @@ class Login:
         if certified is ANONYMOUS and authenticator.is_required:
             raise AuthenticationFailed("log in with a password, a token or a certificate")
         return certified
+
+
+def is_local_name(host: str) -> bool:
+    """Say whether a Host header has an address, or a name that no public name server can give."""
+    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host.rstrip(".") or host.endswith(".localhost")
+    return True
 
 
 def authenticator_of(request: Request) -> Authenticator:
