@@ -15,6 +15,13 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AsyncTokenProvider
 from aiokafka.errors import KafkaError as AsyncKafkaError
 from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -158,6 +165,28 @@ def test_a_client_without_tls_or_without_login_is_refused(fortress: Fortress, na
     tls = {**plain, "security.protocol": "SSL", "ssl.ca.location": fortress.ca}
     assert deliver(tls, name) != []
     assert deliver(librdkafka(fortress, "SCRAM-SHA-512"), name) == []
+
+
+def test_librdkafka_manages_scram_credentials(fortress: Fortress, name: str) -> None:
+    """C10: Alter- and DescribeUserScramCredentials (KIP-554), effective at once."""
+    admin = AdminClient(librdkafka(fortress, "SCRAM-SHA-512"))
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)
+    change = UserScramCredentialUpsertion(name, info, b"a password of its own")
+    admin.alter_user_scram_credentials([change])[name].result(DEADLINE_S)
+    (found,) = (
+        admin.describe_user_scram_credentials([name])[name]
+        .result(DEADLINE_S)
+        .scram_credential_infos
+    )
+    assert (found.mechanism, found.iterations) == (ScramMechanism.SCRAM_SHA_256, 8192)
+    given = {"sasl.username": name, "sasl.password": "a password of its own"}
+    client = AdminClient(librdkafka(fortress, "SCRAM-SHA-256", **given))
+    assert client.list_topics(timeout=DEADLINE_S).brokers
+    gone = UserScramCredentialDeletion(name, ScramMechanism.SCRAM_SHA_256)
+    admin.alter_user_scram_credentials([gone])[name].result(DEADLINE_S)
+    assert KafkaError._AUTHENTICATION in deliver(
+        librdkafka(fortress, "SCRAM-SHA-256", **given), name
+    )
 
 
 # kcat
