@@ -15,8 +15,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AsyncTokenProvider
 from aiokafka.errors import KafkaError as AsyncKafkaError
 from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import (
-    AdminClient,
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import (
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
@@ -169,7 +169,7 @@ def test_a_client_without_tls_or_without_login_is_refused(fortress: Fortress, na
 
 def test_librdkafka_manages_scram_credentials(fortress: Fortress, name: str) -> None:
     """C10: Alter- and DescribeUserScramCredentials (KIP-554), effective at once."""
-    admin = AdminClient(librdkafka(fortress, "SCRAM-SHA-512"))
+    admin: Any = AdminClient(librdkafka(fortress, "SCRAM-SHA-512"))
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)
     change = UserScramCredentialUpsertion(name, info, b"a password of its own")
     admin.alter_user_scram_credentials([change])[name].result(DEADLINE_S)
