@@ -6,7 +6,7 @@ partition that another still has, and when the storm is over every partition has
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import hypothesis.strategies as st
@@ -338,7 +338,7 @@ class ConsumerGroupHistory(RuleBasedStateMachine):
         gone = self.storm.topics.get(name)
         self.storm.remove(name)
         if gone is not None:  # a client learns of it from its metadata
-            for client in (*self.everyone, *self.everyone_old):
+            for client in self.readers():
                 client.owned = frozenset(p for p in client.owned if p[0] != gone.id)
 
     @rule(ms=st.sampled_from([1, 500, 1_000, 3_000]))
@@ -348,6 +348,10 @@ class ConsumerGroupHistory(RuleBasedStateMachine):
         self.collect(lambda: None)
         deadline_ms = self.group.next_deadline_ms()
         assert deadline_ms is None or deadline_ms > self.now_ms
+
+    def readers(self) -> Iterator[Client | OldClient]:
+        yield from self.everyone
+        yield from self.everyone_old
 
     def collect(self, deliver: Deliver) -> None:
         self.unlogged.append((self.group.take_outbox(), deliver))
@@ -433,7 +437,7 @@ class ConsumerGroupHistory(RuleBasedStateMachine):
         image = self.group.image
         owned = [
             place
-            for client in (*self.everyone, *self.everyone_old)
+            for client in self.readers()
             if not client.is_gone and client.member_id in image.members
             for place in client.owned
         ]

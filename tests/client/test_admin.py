@@ -9,6 +9,7 @@ from chordmq.client.errors import BrokerRefused, CannotConnect
 from chordmq.client.membership import GroupSettings
 from chordmq.client.producer import Producer
 from tests.running_node import RunningNode, free_port
+from tests.wire import Wire
 
 
 def refused(code: Code) -> "pytest.RaisesExc[BrokerRefused]":
@@ -110,3 +111,22 @@ async def test_an_administrator_without_a_broker_is_told_at_once() -> None:
     with pytest.raises(CannotConnect, match="connection refused"):
         async with Admin(f"127.0.0.1:{free_port()}"):
             raise AssertionError
+
+
+async def test_a_group_of_the_new_protocol_is_described_as_any_other(
+    node: RunningNode, name: str
+) -> None:
+    """C4: state, assignor and what each member reads, for lag and the command line."""
+    async with Admin(node.bootstrap) as admin:
+        await admin.create_topic(name, 2)
+        with Wire(node.address) as wire:
+            wire.call(
+                68, 1, group_id=name, member_id="m", member_epoch=0, rebalance_timeout=30_000,
+                subscribed_topic_names=[name], topic_partitions=[],
+            )  # fmt: skip
+        group = await admin.describe_group(name)
+        assert (group.state, group.assignor) == ("Stable", "uniform")
+        assert [sorted(member.partitions) for member in group.members] == [[(name, 0), (name, 1)]]
+        assert [row.kind for row in await admin.groups() if row.group == name] == ["consumer"]
+        with refused(Code.GROUP_ID_NOT_FOUND):
+            await admin.describe_group(f"{name}-unknown")

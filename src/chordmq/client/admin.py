@@ -7,7 +7,7 @@ from typing import Self
 
 from chordmq.client.cluster import Cluster, TopicInfo
 from chordmq.client.codes import Code
-from chordmq.client.connection import ConnectionSettings
+from chordmq.client.connection import Connection, ConnectionSettings
 from chordmq.client.errors import BrokerRefused, check
 from chordmq.client.membership import MOVED, PROTOCOL_TYPE, read_assignment
 from chordmq.client.offsets import (
@@ -15,6 +15,10 @@ from chordmq.client.offsets import (
     commit_offsets,
     ends_of,
     fetch_committed,
+)
+from chordmq.codecs.kafka.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
 )
 from chordmq.codecs.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -279,6 +283,8 @@ class Admin:
                 DescribeGroupsRequest(groups=[group]), DescribeGroupsResponse
             )
             row = answer.groups[0]
+            if row.group_state == "Dead" and connection.knows(ConsumerGroupDescribeRequest):
+                return await _describe_consumers(connection, group)
             check(row.error_code, f"group {group}", row.error_message)
             if row.group_state == "Dead":
                 raise BrokerRefused(Code.GROUP_ID_NOT_FOUND, f"group {group}")
@@ -352,3 +358,33 @@ class Admin:
 
 def _partitions(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
     return read_assignment(bytes(assignment)) if protocol_type == PROTOCOL_TYPE else []
+
+
+async def _describe_consumers(connection: Connection, group: str) -> GroupDescription:
+    """Return what a node says of a group of the consumer protocol."""
+    answer = await connection.call(
+        ConsumerGroupDescribeRequest(group_ids=[group]), ConsumerGroupDescribeResponse
+    )
+    row = answer.groups[0]
+    check(row.error_code, f"group {group}", row.error_message)
+    members = [
+        Member(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host.removeprefix("/"),
+            partitions=tuple(
+                (topic.topic_name, index)
+                for topic in member.assignment.topic_partitions
+                for index in topic.partitions
+            ),
+        )
+        for member in row.members
+    ]
+    return GroupDescription(
+        group=group,
+        state=row.group_state,
+        assignor=row.assignor_name,
+        coordinator=str(connection.address),
+        members=tuple(members),
+    )

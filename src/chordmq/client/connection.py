@@ -114,6 +114,10 @@ class Connection(asyncio.Protocol):
         """Return whether requests can be sent."""
         return self._failure is None
 
+    def knows(self, request: type[Message]) -> bool:
+        """Return whether the broker has said that it answers such requests."""
+        return request.api_key in self._versions
+
     def version_for(self, request: type[Message]) -> int:
         """Return the highest version of a request that both sides speak."""
         theirs = self._versions.get(request.api_key)
