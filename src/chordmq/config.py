@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, g
 
 from chordmq.broker.auditor import AuditSettings
 from chordmq.broker.auth_settings import AuthSettings
+from chordmq.broker.names import NamesSettings, read_rules
 from chordmq.broker.payloads import EncryptionSettings
 from chordmq.broker.permissions import AclSettings
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
@@ -25,6 +26,7 @@ from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.certificates import TlsSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
+from chordmq.fronts.websocket.settings import WebSocketSettings
 from chordmq.logs import ROOT, LogsSettings, check_level
 
 if TYPE_CHECKING:
@@ -81,6 +83,8 @@ class Config:
     kafka: ListenerSettings = field(default_factory=ListenerSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     framed: FramedSettings = field(default_factory=FramedSettings)
+    websocket: WebSocketSettings = field(default_factory=WebSocketSettings)
+    names: NamesSettings = field(default_factory=NamesSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
@@ -194,6 +198,8 @@ def known() -> list[str]:
     names += (f"http.{name}" for name in HTTP_SETTINGS)
     names += (f"http.tls.{name}" for name in _plain(TlsSettings))
     names += (f"framed.{name}" for name in _named(FramedSettings))
+    names += (f"websocket.{name}" for name in _plain(WebSocketSettings))
+    names += (f"names.{name}" for name in _plain(NamesSettings))
     names += (f"auth.{name}" for name in _named(AuthSettings))
     names += (f"audit.{name}" for name in _plain(AuditSettings))
     names += (f"encryption.{name}" for name in _plain(EncryptionSettings))
@@ -223,6 +229,8 @@ def build(texts: Texts) -> Config:
         kafka=_changed(defaults.kafka, "kafka.", texts),
         http=_changed(defaults.http, "http.", texts),
         framed=_changed(defaults.framed, "framed.", texts),
+        websocket=_changed(defaults.websocket, "websocket.", texts),
+        names=_changed(defaults.names, "names.", texts),
         auth=_changed(defaults.auth, "auth.", texts),
         audit=_changed(defaults.audit, "audit.", texts),
         encryption=_changed(defaults.encryption, "encryption.", texts),
@@ -234,6 +242,7 @@ def build(texts: Texts) -> Config:
     config.kafka.tls.check("kafka.tls")
     config.http.tls.check("http.tls")
     config.framed.tls.check("framed.tls")
+    read_rules(config.names.rules)
     config.auth.check()
     config.audit.check()
     _ = config.encryption.patterns

@@ -6,7 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -16,7 +16,9 @@ from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.interceptors import Interceptors
 from chordmq.broker.measures import broker_measures, login_measures
+from chordmq.broker.names import Names, read_rules
 from chordmq.broker.payloads import Payloads
+from chordmq.broker.principal import Principal
 from chordmq.broker.users import Users
 from chordmq.clock import Clock
 from chordmq.config import Config, demands_login, is_loopback, knows_certificates
@@ -25,7 +27,7 @@ from chordmq.fronts.admin.app import Admin, application
 from chordmq.fronts.admin.call import Shared
 from chordmq.fronts.admin.connection import HttpFront
 from chordmq.fronts.admin.http3 import Http3
-from chordmq.fronts.admin.login import Door
+from chordmq.fronts.admin.login import Door, is_local_name
 from chordmq.fronts.admin.measures import http_measures
 from chordmq.fronts.framed.connection import serve
 from chordmq.fronts.framed.front import FramedFront
@@ -36,10 +38,15 @@ from chordmq.fronts.kafka.measures import kafka_measures
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.measures import listener_measures
 from chordmq.fronts.stream import Stream
+from chordmq.fronts.websocket.front import WebSocketFront
+from chordmq.fronts.websocket.measures import websocket_measures
 from chordmq.lag import LoopLag
 from chordmq.metrics import Metrics
 from chordmq.storage.lock import DirectoryLock
 from chordmq.version import VERSION
+
+if TYPE_CHECKING:
+    from chordmq.fronts.websocket.connection import WebSocketConnection
 
 HTTP_CLOSE_TIMEOUT_S = 1.0
 
@@ -70,6 +77,7 @@ class Node:
         self.kafka = Listener(config.kafka, clock, "kafka")
         self.http = Listener(config.http, clock, "http")
         self.framed = Listener(config.framed, clock, "framed")
+        self.websocket = self._websocket()
         self.metrics = Metrics()
         self.broker: Broker
         self.extensions = extensions.Extensions()
@@ -90,6 +98,7 @@ class Node:
         await self._open_permissions()
         await self._open_kafka(stack)
         await self._open_framed(stack)
+        self._open_websocket(stack)
         await self._open_fronts(stack)
         self._stands_in_the_way = ""
         stack.callback(self._begin_to_stop)
@@ -147,7 +156,7 @@ class Node:
             metrics=self.metrics, waiting=self.waiting, info=self.info, door=door, shared=shared
         )
         site = application(admin)
-        front = HttpFront(self.http, site)
+        front = HttpFront(self.http, site, self._upgrade)
         self.metrics.add(lambda: http_measures(front, shared))
         await self._listen(self.http, front.connect)
         stack.push_async_callback(self.http.close, HTTP_CLOSE_TIMEOUT_S)
@@ -240,6 +249,32 @@ class Node:
         self.metrics.add(lambda: framed_measures(front))
         await self._listen(self.framed, lambda: Stream(self.framed, partial(serve, front)))
         stack.push_async_callback(self.framed.close, self.config.shutdown_timeout_s)
+
+    def _websocket(self) -> WebSocketFront:
+        config = self.config
+        is_open = not demands_login(config, config.http)
+        checks_names = is_open and is_loopback(config.http.host)
+        return WebSocketFront(
+            broker=self._serving_broker,
+            listener=self.http,
+            settings=config.websocket,
+            names=Names(read_rules(config.names.rules)),
+            authenticator=lambda: self.authenticator,
+            is_closed=not is_open,
+            knows_name=lambda host: not checks_names or is_local_name(host),
+        )
+
+    def _upgrade(self, host: str, certified: Principal) -> "WebSocketConnection":
+        # With the first client that asks, for a start should take no longer than it must.
+        from chordmq.fronts.websocket.connection import WebSocketConnection
+
+        return WebSocketConnection(self.websocket, host, certified)
+
+    def _open_websocket(self, stack: AsyncExitStack) -> None:
+        """Serve WebSockets on HTTP's listener; their clients leave before the broker does."""
+        self.metrics.add(lambda: websocket_measures(self.websocket))
+        self.broker.topics.watchers.append(self.websocket.topics_changed)
+        stack.callback(self.websocket.close)
 
     async def _listen(
         self, listener: Listener, connect: Callable[[], asyncio.BaseProtocol]

@@ -11,6 +11,7 @@ from chordmq.broker.flusher import Flusher
 from chordmq.broker.group_settings import GroupOverrides
 from chordmq.broker.partition import Partition, Shared, log_settings
 from chordmq.broker.permissions import AclSettings, Permissions
+from chordmq.broker.presence import Presence
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.share_coordinator import ShareCoordinator, policy_of
@@ -65,6 +66,7 @@ class Broker:
         self.share_groups = ShareCoordinator(
             self, self.cursors, self.group_settings, self.groups.has
         )
+        self.presence = Presence()
         self.topics.on_deleted = self._forget_topic
         self.upkeep = Upkeep(directory, self.partitions, settings, self.shared)
         self._producer_ids: Iterator[int] = iter(())

@@ -223,6 +223,11 @@ class Listener:
         self._per_address[address] += 1
         return True
 
+    def replace(self, connection: Connection, successor: Connection) -> None:
+        """Let another protocol go on with a connection."""
+        self.connections.remove(connection)
+        self.connections.add(successor)
+
     def forget(self, connection: Connection, address: str) -> None:
         """Count a connection out."""
         if connection in self.connections:

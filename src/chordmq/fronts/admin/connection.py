@@ -1,23 +1,43 @@
 """Drives one HTTP client: uvicorn's HTTP/1.1 protocol behind our listener."""
 
 import asyncio
-from typing import cast
+from collections.abc import Callable
+from typing import Protocol, cast
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from chordmq.fronts.listener import Listener
+from chordmq.broker.principal import Principal
+from chordmq.fronts.listener import Connection, Listener
 
 HEADERS_SIZE_MAX = 64 * 1024
+
+
+class Successor(Connection, Protocol):
+    """What goes on with a connection that leaves HTTP."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take over the transport."""
+        ...
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes, the request for the change first."""
+        ...
+
+
+Upgrade = Callable[[str, Principal], Successor]
+"""Makes the WebSocket protocol for the client of an address, and whom its certificate names."""
 
 
 class HttpFront:
     """What all HTTP connections of one listener share."""
 
-    def __init__(self, listener: Listener, app: Starlette) -> None:
+    def __init__(self, listener: Listener, app: Starlette, upgrade: Upgrade | None = None) -> None:
         self.listener = listener
+        self.upgrade = upgrade
         self.state = ServerState()
         self.config = uvicorn.Config(
             app,
@@ -47,6 +67,9 @@ class HttpConnection(H11Protocol):
 
     def __init__(self, front: HttpFront) -> None:
         super().__init__(front.config, front.state, {})
+        self._upgrade = front.upgrade
+        # uvicorn only looks whether there is one.
+        self.ws_protocol_class = asyncio.Protocol if front.upgrade is not None else None
         self._listener = front.listener
         self._address = ""
         self._is_admitted = False
@@ -72,6 +95,19 @@ class HttpConnection(H11Protocol):
             self.last_active_s = self._listener.clock.monotonic_s()
         self._has_begun = True
         super().data_received(data)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hand the client over, with the request that asks for it."""
+        assert self._upgrade is not None
+        self.connections.discard(self)
+        successor = self._upgrade(self._address, self.app_state["certified"])
+        self._listener.replace(self, successor)
+        lines = [b"%s %s HTTP/1.1" % (event.method, event.target)]
+        lines += [b"%s: %s" % header for header in event.headers]
+        early, _ = self.conn.trailing_data
+        self.transport.set_protocol(cast(asyncio.BaseProtocol, successor))
+        successor.connection_made(self.transport)
+        successor.data_received(b"\r\n".join((*lines, b"", early)))
 
     def on_response_complete(self) -> None:
         """Wait for the next request of this client."""

@@ -1,0 +1,189 @@
+"""Hierarchical names on log topics: where a message goes, how it is called, what a filter reads.
+
+A name with levels, `x/y/rest`, goes to the log topic `x.y`; its third level is the key, so that
+what belongs to one device keeps its order; the whole name is kept in a header. Rules can say
+otherwise. A name without levels is that of a log topic.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from chordmq.broker.subscriptions import (
+    ONE,
+    REST,
+    SEPARATOR,
+    FilterTree,
+    check_filter,
+    check_name,
+    has_wildcard,
+    matches,
+    overlaps,
+)
+from chordmq.errors import InvalidPattern, InvalidSetting
+from chordmq.records.record import Headers, NewRecord, Record
+
+NAME_HEADER = "chordmq.topic"
+TOPIC_LENGTH_MAX = 249
+DIGEST_LENGTH = 16
+
+_ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
+_PLACE = re.compile(r"\{([0-9]{1,3})\}")
+_UNDIVIDED = r"[^.]+|\..*|[^.]+\."
+"""Log topics that are not two levels."""
+_CUT_SHORT = f".{{{TOPIC_LENGTH_MAX}}}"
+"""Log topics that may stand for longer levels."""
+_RULE = re.compile(r"(\S+)\s*->\s*([A-Za-z0-9._-]{1,249})(?:\s+(\S+))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesSettings:
+    """How names with levels find their log topics."""
+
+    rules: str = ""
+    """Rules `filter -> topic key`, with semicolons between; `{3}` in the key is the third level.
+    The first whose filter matches a name counts; other names `x/y/z` go to the topic `x.y` with
+    the key `z`."""
+
+
+class Rule(NamedTuple):
+    """Names that match the filter go to the topic, with a key made of their levels."""
+
+    filter: str
+    topic: str
+    key: str | None = None
+
+
+class Destination(NamedTuple):
+    """The log topic of a name, and the key of its messages."""
+
+    topic: str
+    key: bytes | None
+
+
+class Names:
+    """The rules in force; all fronts ask the same."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._rules = list(rules)
+        self._tree: FilterTree[int] = FilterTree()
+        for number, rule in enumerate(self._rules):
+            self._tree.add(rule.filter, number)
+
+    def destination(self, name: str) -> Destination:
+        """Return where messages of a name go; raise InvalidTopicName if it is none."""
+        if SEPARATOR not in name:
+            return Destination(name, None)
+        check_name(name)
+        number = min(self._tree.find(name), default=None)
+        levels = name.split(SEPARATOR)
+        if number is not None:
+            rule = self._rules[number]
+            return Destination(rule.topic, _key(rule.key, levels))
+        key = levels[2].encode() if len(levels) > 2 else None
+        return Destination(_topic(levels), key)
+
+    def topics(self, wanted: str, known: Iterable[str]) -> Iterator[str]:
+        """Yield those of the known log topics that may hold what a filter matches."""
+        ruled = {rule.topic for rule in self._rules if overlaps(rule.filter, wanted)}
+        pattern = _topics_of(wanted)
+        for topic in known:
+            if topic in ruled or pattern.fullmatch(topic):
+                yield topic
+
+
+def read_rules(text: str) -> list[Rule]:
+    """Return the rules in a setting, or raise InvalidSetting."""
+    rules = []
+    for part in filter(None, map(str.strip, text.split(";"))):
+        found = _RULE.fullmatch(part)
+        if found is None:
+            raise InvalidSetting(f"names.rules: {part!r} is not `filter -> topic key`")
+        rule = Rule(*found.groups())
+        try:
+            check_filter(rule.filter)
+        except InvalidPattern as error:
+            raise InvalidSetting(f"names.rules: {error}") from None
+        rules.append(rule)
+    return rules
+
+
+def is_filter(text: str) -> bool:
+    """Return whether a text asks for names with levels, and not for a log topic as a whole."""
+    return SEPARATOR in text or has_wildcard(text)
+
+
+def named(record: NewRecord, name: str) -> NewRecord:
+    """Return a record that says its name; that of a log topic needs no saying."""
+    if SEPARATOR not in name:
+        return record
+    return record._replace(headers=((NAME_HEADER, name.encode()), *without_name(record.headers)))
+
+
+def without_name(headers: Headers) -> Headers:
+    """Return the headers that are the sender's own."""
+    return tuple(header for header in headers if header[0] != NAME_HEADER)
+
+
+def name_of(topic: str, record: Record) -> str:
+    """Return the name of a record; one that says none is called by its log topic and key.
+
+    So a Kafka producer's record with the key `z` in the topic `x.y` is `x/y/z`.
+    """
+    for header, value in record.headers:
+        if header == NAME_HEADER and value is not None:
+            return value.decode(errors="replace")
+    first, dot, second = topic.partition(".")
+    if not (dot and first and second):
+        return topic
+    name = first + SEPARATOR + second
+    key = (record.key or b"").decode(errors="replace")
+    return name + SEPARATOR + key if key else name
+
+
+def is_wanted(wanted: str, topic: str, record: Record) -> bool:
+    """Return whether a filter matches the name of a record."""
+    return matches(wanted, name_of(topic, record))
+
+
+def _topic(levels: list[str]) -> str:
+    """Return the log topic of the first two levels; the header keeps what it cannot say.
+
+    What a log topic's name may not have becomes `_`; of one too long, a digest replaces the end.
+    """
+    topic = f"{_legal(levels[0])}.{_legal(levels[1])}"
+    if len(topic) <= TOPIC_LENGTH_MAX:
+        return topic
+    digest = hashlib.sha256(SEPARATOR.join(levels[:2]).encode()).hexdigest()[:DIGEST_LENGTH]
+    return topic[: TOPIC_LENGTH_MAX - DIGEST_LENGTH - 1] + "_" + digest
+
+
+def _legal(level: str) -> str:
+    return _ILLEGAL.sub("_", level) or "_"
+
+
+def _key(template: str | None, levels: list[str]) -> bytes | None:
+    if template is None:
+        return None
+
+    def level(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return levels[number - 1] if 1 <= number <= len(levels) else ""
+
+    return _PLACE.sub(level, template).encode()
+
+
+def _topics_of(wanted: str) -> re.Pattern[str]:
+    """Return a pattern of the log topics whose names a filter may match without a rule."""
+    levels = wanted.split(SEPARATOR)
+    if levels[0] == REST:
+        return re.compile(r".*")
+    if len(levels) == 1:
+        return re.compile(_UNDIVIDED if levels[0] == ONE else re.escape(levels[0]))
+    if not {ONE, REST} & {*levels[:2]}:
+        return re.compile(re.escape(_topic(levels)))
+    first, second = (".*" if one in (ONE, REST) else re.escape(_legal(one)) for one in levels[:2])
+    alone = f"|{first}" if levels[1] == REST else ""
+    return re.compile(rf"{first}\.{second}|{_CUT_SHORT}{alone}")
