@@ -171,7 +171,7 @@ async def test_partitions_that_fare_differently_are_told_apart(
         ({"value": 7}, 400, "InvalidRecord"),
         ({"value": "x!", "encoding": "base64"}, 400, "InvalidRecord"),
         ({"value": "x", "encoding": "latin-1"}, 400, "InvalidRequest"),
-        ({"valeu": "x"}, 400, "InvalidRequest"),
+        ({"values": "x"}, 400, "InvalidRequest"),
         ({"value": "x", "partition": 2}, 400, "InvalidRequest"),
         ({"value": "x", "partition": -1}, 400, "InvalidRequest"),
         ({"value": "x", "timestamp": 2**62}, 400, "InvalidTimestamp"),
