@@ -52,7 +52,7 @@ class ConsumerCoordinator:
                 group, join, self.topics(), lambda: str(uuid.uuid4()), self._alarm.now_ms()
             )
         finally:
-            self._alarm.set(group.group_id, group.next_deadline_ms())
+            self._arm(group)
         await self.logged(group)
         return joined
 
@@ -61,7 +61,7 @@ class ConsumerCoordinator:
         try:
             synced = classic_members.sync(group, sync, self.topics(), self._alarm.now_ms())
         finally:
-            self._alarm.set(group.group_id, group.next_deadline_ms())
+            self._arm(group)
         await self.logged(group)
         return synced
 
@@ -70,7 +70,7 @@ class ConsumerCoordinator:
         try:
             classic_members.heartbeat(group, identity, self._alarm.now_ms())
         finally:
-            self._alarm.set(group.group_id, group.next_deadline_ms())
+            self._arm(group)
 
     async def leave(
         self, group: ConsumerGroup, leavers: Sequence[Leaver]
@@ -91,7 +91,7 @@ class ConsumerCoordinator:
             group.replay(record)
         group.wake(self._alarm.now_ms())
         self.groups[group_id] = group
-        self._alarm.set(group_id, group.next_deadline_ms())
+        self._arm(group)
         return group
 
     def load(self, images: Sequence[Image]) -> None:
@@ -109,7 +109,7 @@ class ConsumerCoordinator:
         """Go on with a group as the log has it, after it could not be taken out."""
         group.lose(self._alarm.now_ms())
         self.groups[group.group_id] = group
-        self._alarm.set(group.group_id, group.next_deadline_ms())
+        self._arm(group)
 
     def tick(self, group_id: str) -> None:
         """Let a group act on a deadline that has come."""
@@ -129,7 +129,7 @@ class ConsumerCoordinator:
     def write(self, group: ConsumerGroup) -> Written | None:
         """Have what a group has decided written; return the write under way, if there is one."""
         records = group.take_outbox()
-        self._alarm.set(group.group_id, group.next_deadline_ms())
+        self._arm(group)
         if not records:
             return self._unlogged.get(group.group_id)
         written: Written = asyncio.get_running_loop().create_future()
@@ -141,6 +141,7 @@ class ConsumerCoordinator:
                 group.confirm(records)
             else:
                 group.lose(self._alarm.now_ms())
+                self._arm(group)
             self.drop_if_gone(group)
             written.set_result(error)
 
@@ -168,3 +169,8 @@ class ConsumerCoordinator:
         if not image.exists and self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
             self._alarm.discard(group.group_id)
+
+    def _arm(self, group: ConsumerGroup) -> None:
+        """Have the group called at its next deadline, unless it has gone over or away."""
+        if self.groups.get(group.group_id) is group:
+            self._alarm.set(group.group_id, group.next_deadline_ms())
