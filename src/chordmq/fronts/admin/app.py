@@ -16,6 +16,7 @@ from starlette.routing import Route
 from chordmq import logs
 from chordmq.errors import ChordMQError
 from chordmq.fronts.admin import (
+    clients,
     cluster,
     cursors,
     groups,
@@ -104,6 +105,7 @@ def application(admin: Admin) -> Starlette:
             *cursors.ROUTES,
             *groups.ROUTES,
             *cluster.ROUTES,
+            *clients.ROUTES,
             *users.ROUTES,
             *permissions.ROUTES,
             *pages.ROUTES,

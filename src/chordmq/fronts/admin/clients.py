@@ -1,0 +1,23 @@
+"""Who is connected over HTTP: the clients of fronts whose connections last."""
+
+import msgspec
+
+from chordmq.broker.acl import Kind, Operation
+from chordmq.broker.presence import ClientFacts
+from chordmq.fronts.admin.api import Api
+from chordmq.fronts.admin.call import Call
+
+
+class Clients(msgspec.Struct, frozen=True):
+    """All clients that are connected now."""
+
+    clients: list[ClientFacts]
+
+
+async def list_clients(call: Call) -> Clients:
+    """Show who is connected, since when, and what they subscribe to."""
+    call.check(Operation.DESCRIBE, Kind.CLUSTER)
+    return Clients(list(call.broker.presence))
+
+
+ROUTES = [Api("GET", "/v1/clients", list_clients)]
