@@ -5,8 +5,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 from tests.running_node import RunningNode
+
+# How long an example takes says more about the machine's load than about the code.
+hypothesis_settings.register_profile("without a clock", deadline=None)
+hypothesis_settings.load_profile("without a clock")
 
 StartNode = Callable[..., RunningNode]
 
