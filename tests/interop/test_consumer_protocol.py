@@ -137,8 +137,15 @@ def test_members_do_not_notice_that_the_node_was_killed(
     assert [list(member.events) for member in members] == seen
 
 
-@BOTH
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize(
+    ("client", "strategy"),
+    [
+        pytest.param("java", "range", marks=pytest.mark.slow),
+        ("java", "cooperative-sticky"),
+        ("librdkafka", "range"),
+        ("librdkafka", "cooperative-sticky"),
+    ],
+)
 def test_a_group_changes_its_protocol_and_back_while_it_reads(
     node: RunningNode, name: str, start: Start, client: str, strategy: str
 ) -> None:

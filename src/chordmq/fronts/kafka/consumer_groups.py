@@ -18,7 +18,7 @@ from chordmq.codecs.kafka.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from chordmq.errors import ChordMQError, GroupNotFound, InvalidRequest
+from chordmq.errors import ChordMQError, GroupNotFound, InvalidRequest, TopicAccessDenied
 from chordmq.fronts.kafka.access import authorized_operations
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of, reason_of
@@ -125,6 +125,7 @@ def consumer_group_describe(
             if not isinstance(group, ConsumerGroup):
                 raise GroupNotFound(f"Group {group_id} is not a consumer group.")
             row = _described(call, group)
+            _check_topics(call, row)
             if request.include_authorized_operations:
                 row.authorized_operations = authorized_operations(call, Kind.GROUP, group_id)
         except ChordMQError as error:
@@ -145,6 +146,18 @@ def _described(call: Call, group: ConsumerGroup) -> DescribedGroup:
         assignor_name=group.assignor,
         members=[_member(call, group, member) for member in image.members.values()],
     )
+
+
+def _check_topics(call: Call, row: DescribedGroup) -> None:
+    """Refuse to name topics that the client may not know of."""
+    names = {name for member in row.members for name in member.subscribed_topic_names}
+    for member in row.members:
+        for assignment in (member.assignment, member.target_assignment):
+            names.update(topic.topic_name for topic in assignment.topic_partitions)
+    if not all(call.allows(Operation.DESCRIBE, Kind.TOPIC, name) for name in names):
+        raise TopicAccessDenied(
+            "The group has described topic(s) that the client is not authorized to describe."
+        )
 
 
 def _member(call: Call, group: ConsumerGroup, member: ConsumerMember) -> Member:
