@@ -192,6 +192,7 @@ class Session:
     def _follow(self, subscription: Subscription) -> None:
         """Read the log with an index of one's own."""
         request = subscription.wanted
+        check_start(request)
         if is_filter(request.topic):
             check_filter(request.topic)
             for topic in self._matching(request.topic):
@@ -345,6 +346,16 @@ def _partition_of(topic: Topic, asked: int | None, key: bytes | None) -> Partiti
     return topic.partitions[asked]
 
 
+def check_start(request: Subscribe) -> None:
+    """Raise InvalidRequest if it is not clear where to begin."""
+    start = request.start
+    if isinstance(start, Start):
+        if (start.timestamp is None) == (start.offset is None):
+            raise InvalidRequest("a start is earliest, latest, a timestamp or an offset")
+        if start.offset is not None and is_filter(request.topic):
+            raise InvalidRequest("an offset is of one log topic; a filter may read several")
+
+
 def starts(request: Subscribe, topic: Topic) -> Offsets:
     """Return where to begin in each partition; one that is not in it is read whole."""
     start, partitions = request.start, topic.partitions
@@ -356,6 +367,5 @@ def starts(request: Subscribe, topic: Topic) -> Offsets:
     if start == "earliest":
         return {one.index: one.log.start_offset for one in partitions}
     assert isinstance(start, Start)
-    if start.timestamp is None or start.offset is not None:
-        raise InvalidRequest("begin at a timestamp, or at an offset of one log topic")
+    assert start.timestamp is not None
     return {one.index: offset_at(one, start.timestamp) for one in partitions}
