@@ -118,8 +118,9 @@ class Flusher:
         """Wait until no flush of the partition is under way; begin none for it any more."""
         self._waiting.pop(partition, None)
         if partition in self._under_way:
-            self._ends[partition] = asyncio.get_running_loop().create_future()
-            await self._ends[partition]
+            if partition not in self._ends:
+                self._ends[partition] = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._ends[partition])
             self._waiting.pop(partition, None)
 
     def close(self) -> None:

@@ -145,6 +145,7 @@ def _when_committed(
         if future.cancelled():
             gone = UnknownTopic("the topic was deleted meanwhile")
             answer.error_code, answer.message = code_of(gone), str(gone)
+            answer.base_offset = -1
         if not left and not done.done():
             done.set_result([write_response(answers, version)])
 
