@@ -26,8 +26,11 @@ ROUNDS = 24
 INPUTS_PER_ROUND = 40
 PARTITIONS = 3
 WORKERS = 2
-DRAIN_S = 60.0
+DRAIN_S = 180.0
 LIBRDKAFKA = (sys.executable, str(Path(__file__).with_name("transformer.py")))
+
+
+pytestmark = pytest.mark.timeout(400)
 
 
 def java() -> tuple[str, ...]:
