@@ -273,7 +273,8 @@ class Node:
     def _open_websocket(self, stack: AsyncExitStack) -> None:
         """Serve WebSockets on HTTP's listener; their clients leave before the broker does."""
         self.metrics.add(lambda: websocket_measures(self.websocket))
-        self.broker.topics.watchers.append(self.websocket.topics_changed)
+        self.broker.topics.watchers.append(self.websocket.look_again)
+        self.broker.permissions.watchers.append(lambda _: self.websocket.look_again())
         stack.callback(self.websocket.close)
 
     async def _listen(

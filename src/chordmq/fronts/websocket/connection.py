@@ -149,7 +149,7 @@ class WebSocketConnection(asyncio.Protocol):
         if login.expires_ms is not None:
             left_s = (login.expires_ms - self._listener.clock.now_ms()) / 1000
             self._end_after(left_s, partial(self.end, CloseCode.POLICY_VIOLATION, EXPIRED))
-        self._beat()
+        self._beat_later()
         self.tell(Welcome(client=self.number, user=login.principal.name))
         while True:
             for data in await self._next_messages():
@@ -209,10 +209,10 @@ class WebSocketConnection(asyncio.Protocol):
             subscriptions=[one.wanted.topic for one in session.subscriptions.values()],
         )
 
-    def topics_changed(self) -> None:
-        """Look whether subscriptions have more to read."""
+    def look_again(self) -> None:
+        """Follow a change of topics or permissions."""
         if self._session is not None:
-            self._session.topics_changed()
+            self._session.look_again()
 
     def ready(self, follower: Follower) -> None:
         """Have the follower's `send` called soon, when there is room for more."""
@@ -250,7 +250,6 @@ class WebSocketConnection(asyncio.Protocol):
         if self._is_closed:
             return
         if session is not None and self._ready:
-            session.check_again()
             followers, self._ready = self._ready, {}
             for follower in followers:
                 self._serve_follower(session, follower)
@@ -339,6 +338,10 @@ class WebSocketConnection(asyncio.Protocol):
         if self._room.is_set() and self._protocol.state is State.OPEN:
             self._protocol.send_ping(b"")
             self._write_protocol()
+        self._beat_later()
+
+    def _beat_later(self) -> None:
+        interval_s = self.front.settings.ping_interval_s
         self._heartbeat = asyncio.get_running_loop().call_later(interval_s, self._beat)
 
     # What the transport tells.

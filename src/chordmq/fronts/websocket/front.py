@@ -60,8 +60,8 @@ Place = tuple[View, int, tuple[tuple[int, int], ...]]
 class Connection(Client, Protocol):
     """What the front needs of a connection."""
 
-    def topics_changed(self) -> None:
-        """Look whether subscriptions have more to read."""
+    def look_again(self) -> None:
+        """Follow a change of topics or permissions."""
         ...
 
     def drain(self) -> None:
@@ -104,10 +104,10 @@ class WebSocketFront:
         if broker is not None:
             broker.presence.leave(connection)
 
-    def topics_changed(self) -> None:
-        """Have all clients look whether their filters match more."""
+    def look_again(self) -> None:
+        """Have all clients follow a change of topics or permissions."""
         for connection in list(self.connections):
-            connection.topics_changed()
+            connection.look_again()
 
     def close(self) -> None:
         """Send all clients away."""

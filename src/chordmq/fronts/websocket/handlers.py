@@ -74,7 +74,6 @@ class Session:
         self._broker = broker
         self._subprotocol = subprotocol
         self.who = who
-        self._acl_version = broker.permissions.acl.version
         self.subscriptions: dict[Id, Subscription] = {}
         self.unanswered = 0
         """Bytes of messages that are being stored."""
@@ -219,10 +218,15 @@ class Session:
         view = self._view(subscription.wanted, topic.name)
         subscription.followers[topic.name] = OwnFollower(subscription, view, topic, offsets)
 
-    def topics_changed(self) -> None:
-        """Read partitions that were added, and topics that were made since."""
-        for subscription in self.subscriptions.values():
-            for follower in subscription.followers.values():
+    def look_again(self) -> None:
+        """Read what was made or allowed since, and no more what is forbidden now."""
+        for subscription in list(self.subscriptions.values()):
+            for follower in list(subscription.followers.values()):
+                try:
+                    self.check(Operation.READ, Kind.TOPIC, follower.topic)
+                except ChordMQError as error:
+                    self.lost(follower, error)
+                    continue
                 if isinstance(follower, OwnFollower):
                     follower.grow()
             if is_filter(subscription.wanted.topic):
@@ -250,20 +254,6 @@ class Session:
         for subscription in self.subscriptions.values():
             if subscription.is_dropping:
                 subscription.wake()
-
-    def check_again(self) -> None:
-        """End what a change of ACLs forbids, and begin what it allows."""
-        version = self._broker.permissions.acl.version
-        if version == self._acl_version:
-            return
-        self._acl_version = version
-        for subscription in list(self.subscriptions.values()):
-            for topic, follower in list(subscription.followers.items()):
-                try:
-                    self.check(Operation.READ, Kind.TOPIC, topic)
-                except ChordMQError as error:
-                    self.lost(follower, error)
-        self.topics_changed()
 
     def lost(self, follower: Follower, error: ChordMQError) -> None:
         """End a subscription whose log topic cannot be read; a filter goes on without it."""
