@@ -30,6 +30,7 @@ GROUPS: dict[str, dict[str, Present]] = {
         "default-jdk-headless": command("javac"),
         "maven": command("mvn"),
         "iproute2": command("ip"),
+        "chromium": command("chromium"),
         # It lies where only administrators' paths lead.
         "slapd": lambda: Path("/usr/sbin/slapd").exists(),
     },

@@ -9,11 +9,18 @@ import pytest
 from tests.interop.doors.door import Door, Sample
 from tests.interop.doors.http import Http, HttpRaw
 from tests.interop.doors.kafka import Kafka
+from tests.interop.doors.websocket import WebSocketJson, WebSocketMsgpack
 from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.interop
 
-DOORS: dict[str, Door] = {"kafka": Kafka(), "http": Http(), "http-raw": HttpRaw()}
+DOORS: dict[str, Door] = {
+    "kafka": Kafka(),
+    "http": Http(),
+    "http-raw": HttpRaw(),
+    "websocket": WebSocketJson(),
+    "websocket-msgpack": WebSocketMsgpack(),
+}
 
 TIME_MS = 1_700_000_000_123
 HEADERS = (("trace", b"1"), ("trace", b"again"), ("raw", b"\x01\xf0"), ("Case", b""))
