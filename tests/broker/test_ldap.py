@@ -204,7 +204,7 @@ async def test_the_user_is_found_by_a_service_account(settings: LdapSettings) ->
 
 
 @pytest.mark.parametrize("scheme", ["ldaps", "starttls"])
-async def test_the_directorys_certificate_is_checked(
+async def test_the_certificate_of_the_directory_is_checked(
     slapd: Slapd, settings: LdapSettings, scheme: str
 ) -> None:
     """C8, C10: ldaps and StartTLS, and never without the right authority."""

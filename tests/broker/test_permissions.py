@@ -143,7 +143,7 @@ async def test_importing_a_document_adds_and_can_replace(reopen: Open) -> None:
         b'{"quotas": [{"limits": {"producer_byte_rate": 1}}]}',
         b'{"quotas": [{"user": "u", "limits": {"speed": 1}}]}',
         b'{"acls": [{"kind": "topic", "name": "t", "principal": "User:x", "operation": "all",'
-        b' "efect": "deny"}]}',
+        b' "effects": "deny"}]}',
     ],
 )
 async def test_a_document_with_a_fault_changes_nothing(

@@ -101,7 +101,7 @@ async def test_everything_goes_out_and_in_as_one_document(http: httpx.AsyncClien
     assert len((await ok(await http.put("/v1/permissions", json=other)))["acls"]) == 2
     replaced = await ok(await http.put("/v1/permissions?replace=true", json=document))
     assert replaced == document
-    wrong = {"acls": [{**ACL, "efect": "deny"}]}
+    wrong = {"acls": [{**ACL, "effects": "deny"}]}
     assert (await http.put("/v1/permissions", json=wrong)).status_code == 400
 
 
