@@ -8,6 +8,7 @@ from functools import partial
 from benchmarks import java_tools, load, sockets
 from benchmarks.session import Meter, Sample, Session, rate_samples
 from benchmarks.usage import usage_of
+from benchmarks.websocket import websocket
 
 IDLE_S = 3.0
 RATE_PER_S = 1000
@@ -275,6 +276,7 @@ CASES = [
         )
         for count in (1, 10, 100, 1000)
     ),
+    Case("websocket", "fan-out to 100 clients of the gateway, and latency", websocket),
     Case("loaded_memory", "largest memory so far", loaded_memory),
     Case("connections", "10,000 open connections, all answered", connections),
 ]
