@@ -322,3 +322,12 @@ async def test_acls_decide_what_is_read_and_written_also_while_connected(
         assert (lost["id"], lost["error"]) == ("plain", "TopicAccessDenied")
         await alice.ask("ping", "pong")
         assert alice.records == []
+
+
+async def test_clients_that_are_served_hold_no_memory(own_node: RunningNode, name: str) -> None:
+    """E5: large messages of clients that wait for their next idea must not stop others."""
+    async with gateway(own_node) as client:
+        for _ in range(3):
+            await client.publish(name, "x" * 900_000)
+        await client.ask("ping", "pong")
+        assert own_node.metric("chordmq_connection_memory_bytes") < 100_000

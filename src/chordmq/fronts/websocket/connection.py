@@ -77,7 +77,9 @@ class WebSocketConnection(asyncio.Protocol):
         self._session: Session | None = None
         self._transport: asyncio.Transport
         self._task: asyncio.Task[None] | None = None
-        self._fragments: list[bytes] = []
+        self._message = bytearray()
+        self._is_fragmented = False
+        """Whether a message has begun and not ended."""
         self._messages: list[bytes] = []
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
@@ -166,6 +168,7 @@ class WebSocketConnection(asyncio.Protocol):
         while not self._messages:
             self._arrived.clear()
             self._read(True)
+            self._account()
             await self._arrived.wait()
         taken, self._messages = self._messages, []
         return taken
@@ -377,11 +380,12 @@ class WebSocketConnection(asyncio.Protocol):
             kind = "text" if self._subprotocol.opcode == TEXT else "binary"
             self.end(CloseCode.UNSUPPORTED_DATA, f"{self._subprotocol.name} has {kind} messages")
             return
-        self._fragments.append(bytes(part.data))
-        if not part.fin:
+        self._message += part.data
+        self._is_fragmented = not part.fin
+        if self._is_fragmented:
             return
-        data = b"".join(self._fragments)
-        self._fragments.clear()
+        data = bytes(self._message)
+        self._message.clear()
         if self._subprotocol.opcode == TEXT and not _is_text(data):
             self.end(CloseCode.INVALID_DATA, "a text message is not UTF-8")
             return
@@ -426,7 +430,7 @@ class WebSocketConnection(asyncio.Protocol):
     @property
     def is_partial(self) -> bool:
         """Return whether a message has begun and not ended, and that is the client's doing."""
-        return self._is_reading and bool(self._fragments or self._protocol.reader.buffer)
+        return self._is_reading and bool(self._is_fragmented or self._protocol.reader.buffer)
 
     def drain(self) -> None:
         """Close: what the client has asked is answered as far as it is done."""
@@ -454,8 +458,8 @@ class WebSocketConnection(asyncio.Protocol):
         if self._is_closed:
             return
         unsent = 0 if self._room.is_set() else self._transport.get_write_buffer_size()
-        parts = sum(map(len, self._fragments)) + sum(map(len, self._messages))
-        held = len(self._protocol.reader.buffer) + parts + unsent
+        arrived = len(self._message) + sum(map(len, self._messages))
+        held = len(self._protocol.reader.buffer) + arrived + unsent
         memory = self._listener.memory
         if held > self._held:
             memory.take(held - self._held)

@@ -124,13 +124,18 @@ class Session:
         self._front.messages_in += 1
         self.unanswered += size
         appended.add_done_callback(lambda _: self._answered(size))
-        self._when_done(
-            appended,
-            request.id,
-            lambda offset: Published(
-                id=request.id, topic=name, partition=partition.index, offset=offset
-            ),
-        )
+
+        def published(offset: int) -> Told:
+            self._audit(f"{name}-{partition.index} offset {offset}")
+            return Published(id=request.id, topic=name, partition=partition.index, offset=offset)
+
+        self._when_done(appended, request.id, published)
+
+    def _audit(self, place: str) -> None:
+        audit = self._broker.audit
+        if audit.sample and audit.is_sampled():
+            who = f"User:{self.who.principal.name}"
+            audit.record(who=who, host=self.who.host, act="publish", obj=place)
 
     def _answered(self, size: int) -> None:
         self.unanswered -= size
