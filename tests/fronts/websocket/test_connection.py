@@ -6,6 +6,7 @@ import json
 import os
 import random
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 
 import httpx
 import pytest
+import trustme
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from chordmq.broker.users import Users
@@ -331,3 +334,45 @@ async def test_clients_that_are_served_hold_no_memory(own_node: RunningNode, nam
             await client.publish(name, "x" * 900_000)
         await client.ask("ping", "pong")
         assert own_node.metric("chordmq_connection_memory_bytes") < 100_000
+
+
+async def test_the_gateway_speaks_tls_as_http_does(name: str, tmp_path: Path) -> None:
+    """E5: wss:// on the same port, with an orderly end."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    for part in issued.cert_chain_pems:
+        part.write_to_path(tmp_path / "certificate.pem", append=True)
+    settings = {
+        "http.tls.certificate": str(tmp_path / "certificate.pem"),
+        "http.tls.key": str(tmp_path / "key.pem"),
+    }
+    node = RunningNode(tmp_path / "node-tls", settings)
+    node.start(wait=False)
+    try:
+        trusted = ssl.create_default_context()
+        authority.configure_trust(trusted)
+        async with asyncio.timeout(30):
+            client = await _connected(node, trusted)
+        async with client:
+            assert "welcome" in str(await client.recv())
+            await client.send(json.dumps({"type": "publish", "topic": name, "value": "x" * 99_999}))
+            assert "published" in str(await client.recv())
+            start = {"type": "subscribe", "id": 1, "topic": name, "start": "earliest"}
+            await client.send(json.dumps(start))
+            assert "subscribed" in str(await client.recv())
+            assert len(await client.recv()) > 99_999
+            await client.send(b"binary")
+            await client.wait_closed()
+            assert client.close_code == 1003
+    finally:
+        node.close()
+
+
+async def _connected(node: RunningNode, trusted: ssl.SSLContext) -> ClientConnection:
+    """Connect as soon as the node is ready."""
+    while True:
+        try:
+            return await connect(f"wss://127.0.0.1:{node.http_address[1]}/ws", ssl=trusted)
+        except (OSError, InvalidStatus):
+            await asyncio.sleep(0.05)
