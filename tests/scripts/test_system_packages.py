@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "system_packages.py"
-TOOLS = ("kcat", "javac", "mvn", "ip")
+TOOLS = ("kcat", "javac", "mvn", "ip", "chromium")
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def calls(programs: Path) -> list[str]:
 
 
 def test_only_what_is_missing_is_installed(programs: Path) -> None:
-    program(programs, "javac")
-    program(programs, "mvn")
+    for name in ("javac", "mvn", "chromium"):
+        program(programs, name)
     result = run(programs, "test")
     assert result.returncode == 0, result.stderr
     assert result.stdout == "Installing Debian packages: kcat iproute2\n"
