@@ -1,11 +1,10 @@
 """The client speaks to a real Apache Kafka as it does to ChordMQ."""
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.peers import KAFKA_LIBS, start_kafka
+from benchmarks.peers import start_kafka
 from chordmq.client.admin import Admin
 from chordmq.client.consumer import Consumer, ConsumerSettings
 from chordmq.client.membership import GroupSettings
@@ -13,14 +12,7 @@ from chordmq.client.producer import Producer, ProducerSettings
 from chordmq.records.compression import Compression
 from tests.cli.command_line import CommandLine
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.interop,
-    pytest.mark.skipif(
-        not KAFKA_LIBS.exists() or shutil.which("java") is None,
-        reason="Apache Kafka is fetched by `make bench`, and needs Java",
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
 
 @pytest.fixture(scope="module")
