@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from chordmq.broker.group_settings import group_settings
+from chordmq.broker.groups.settings import group_settings
 from chordmq.broker.setting import Setting, text_of
 from chordmq.broker.settings import broker_settings, topic_settings
 from chordmq.codecs.kafka.apis import APIS as CODECS

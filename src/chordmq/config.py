@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from chordmq.broker.auditor import AuditSettings
-from chordmq.broker.auth_settings import AuthSettings
+from chordmq.broker.audit.auditor import AuditSettings
 from chordmq.broker.names import NamesSettings, read_rules
 from chordmq.broker.payloads import EncryptionSettings
-from chordmq.broker.permissions import AclSettings
+from chordmq.broker.security.auth_settings import AuthSettings
+from chordmq.broker.security.permissions import AclSettings
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.admin.settings import HttpSettings

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from chordmq.broker import extensions
-from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.interceptors import Interceptors
 from chordmq.broker.measures import broker_measures, login_measures
 from chordmq.broker.names import Names, read_rules
 from chordmq.broker.payloads import Payloads
-from chordmq.broker.principal import Principal
-from chordmq.broker.users import Users
+from chordmq.broker.security.auth import Authenticator
+from chordmq.broker.security.principal import Principal
+from chordmq.broker.security.users import Users
 from chordmq.clock import Clock
 from chordmq.config import Config, demands_login, is_loopback, knows_certificates
 from chordmq.errors import CannotStart, ShuttingDown

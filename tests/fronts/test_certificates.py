@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from chordmq.broker.principal import ANONYMOUS
+from chordmq.broker.security.principal import ANONYMOUS
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.certificates import (
     Certificates,

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from tests.broker.issuer import AUDIENCE, ISSUER, Issuer
+from tests.broker.security.issuer import AUDIENCE, ISSUER, Issuer
 from tests.cli.command_line import CommandLine
 from tests.running_node import RunningNode
 

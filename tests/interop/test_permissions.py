@@ -22,7 +22,7 @@ from confluent_kafka.admin._acl import (
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from chordmq.broker.users import Users
+from chordmq.broker.security.users import Users
 from chordmq.clock import SystemClock
 from chordmq.storage.metadata.database import Database
 from tests.cli.command_line import CommandLine, Outcome

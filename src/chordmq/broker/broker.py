@@ -4,19 +4,19 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from chordmq.broker.auditor import Auditor
-from chordmq.broker.coordinator import GroupCoordinator
-from chordmq.broker.cursors import Cursors
+from chordmq.broker.audit.auditor import Auditor
+from chordmq.broker.cursors.cursors import Cursors
 from chordmq.broker.flusher import Flusher
-from chordmq.broker.group_settings import GroupOverrides
+from chordmq.broker.groups.coordinator import GroupCoordinator
+from chordmq.broker.groups.settings import GroupOverrides
+from chordmq.broker.groups.share_coordinator import ShareCoordinator, policy_of
 from chordmq.broker.partition import Partition, Shared, log_settings
-from chordmq.broker.permissions import AclSettings, Permissions
 from chordmq.broker.presence import Presence
 from chordmq.broker.producers import Incarnation
+from chordmq.broker.security.permissions import AclSettings, Permissions
 from chordmq.broker.settings import BrokerSettings
-from chordmq.broker.share_coordinator import ShareCoordinator, policy_of
 from chordmq.broker.topics import Topic, Topics
-from chordmq.broker.transaction_coordinator import TransactionCoordinator
+from chordmq.broker.transactions.coordinator import TransactionCoordinator
 from chordmq.broker.upkeep import Upkeep
 from chordmq.clock import Clock
 from chordmq.errors import UnknownTopic

@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from chordmq.broker.principal import Principal
+from chordmq.broker.security.principal import Principal
 from chordmq.errors import CannotStart
 from chordmq.records.record import NewRecord, Record
 

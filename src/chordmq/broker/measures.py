@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
-from chordmq.broker.cursor import Cursor
+from chordmq.broker.cursors.cursor import Cursor
 from chordmq.broker.partition import Partition
+from chordmq.broker.security.auth import Authenticator
 from chordmq.client.breaker import breaker_measures
 from chordmq.metrics import Metric, counter, gauge
 from chordmq.storage.disk_space import Space

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Self
 
-from chordmq.broker.group_defaults import GroupDefaults
+from chordmq.broker.groups.defaults import GroupDefaults
 from chordmq.broker.setting import (
     LONG_MAX,
     Candidate,

@@ -14,7 +14,7 @@ from chordmq.cli.places import format_time
 from chordmq.cli.running import run
 
 if TYPE_CHECKING:
-    from chordmq.broker.audit import Head, Stored
+    from chordmq.broker.audit.chain import Head, Stored
 
 POLL_S = 1.0
 
@@ -98,18 +98,18 @@ def verify(
       chordmq audit verify --data-dir data
       chordmq audit verify --public-key audit.pem --head head.json
     """
-    from chordmq.broker import audit, audit_files
+    from chordmq.broker.audit import chain, files
 
     if public_key is None and data_dir is None:
         fail("give --public-key; a node cannot vouch for itself", EXIT_USAGE, as_json=as_json)
     try:
-        kept = [audit_files.read_head(path) for path in heads or []]
-        kept += audit_files.kept_heads(data_dir) if data_dir else []
-        place = public_key or Path(data_dir or "", audit_files.DIRECTORY, audit_files.PUBLIC_FILE)
-        key = audit_files.load_public_key(place)
+        kept = [files.read_head(path) for path in heads or []]
+        kept += files.kept_heads(data_dir) if data_dir else []
+        place = public_key or Path(data_dir or "", files.DIRECTORY, files.PUBLIC_FILE)
+        key = files.load_public_key(place)
     except (OSError, ValueError) as error:
         fail(str(error), EXIT_USAGE, as_json=as_json)
-    verdict = audit.verify(_records(bootstrap, data_dir, file, as_json), kept, key, first=first)
+    verdict = chain.verify(_records(bootstrap, data_dir, file, as_json), kept, key, first=first)
     if verdict.fault is not None:
         fault = verdict.fault
         message = f"the audit trail was changed; first bad record {fault.seq}: {fault.reason}"
@@ -156,7 +156,7 @@ def head(data_dir: DataDir = None, bootstrap: Bootstrap = None, as_json: Json = 
 
 
 def _heads(records: Iterator["Stored"]) -> Iterator["Head"]:
-    from chordmq.broker.audit import HEAD, Head, read_entry
+    from chordmq.broker.audit.chain import HEAD, Head, read_entry
 
     for stored in records:
         entry = read_entry(stored.offset, stored.text)
@@ -167,8 +167,8 @@ def _heads(records: Iterator["Stored"]) -> Iterator["Head"]:
 def _records(
     bootstrap: str | None, data_dir: Path | None, file: Path | None, as_json: bool
 ) -> Iterator["Stored"]:
-    from chordmq.broker.audit import Stored, digest_of
-    from chordmq.broker.audit_files import records_in
+    from chordmq.broker.audit.chain import Stored, digest_of
+    from chordmq.broker.audit.files import records_in
 
     if data_dir is not None:
         if not (data_dir / "topics").is_dir():
@@ -183,7 +183,7 @@ def _records(
 
 
 async def _fetched(bootstrap: str) -> list["Stored"]:
-    from chordmq.broker.audit_files import TOPIC, stored
+    from chordmq.broker.audit.files import TOPIC, stored
     from chordmq.client.consumer import Consumer
     from chordmq.client.offsets import ends_of
 

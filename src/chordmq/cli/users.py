@@ -14,7 +14,7 @@ from chordmq.cli.options import Json
 from chordmq.cli.output import EXIT_REFUSED, EXIT_USAGE, fail, say, show_json, show_table
 
 if TYPE_CHECKING:
-    from chordmq.broker.users import Users
+    from chordmq.broker.security.users import Users
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -175,7 +175,7 @@ def offline(data_dir: Path, work: Callable[["Users"], Awaitable[Any]]) -> Any:
     """Work on the users of a node that is stopped, or end the command with the reason."""
     import asyncio
 
-    from chordmq.broker.users import Users
+    from chordmq.broker.security.users import Users
     from chordmq.clock import SystemClock
     from chordmq.errors import CannotStart, ChordMQError
     from chordmq.storage.lock import DirectoryLock

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from chordmq.broker.principal import ANONYMOUS, Principal
+from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.errors import InvalidSetting
 
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"

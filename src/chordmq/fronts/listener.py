@@ -9,7 +9,7 @@ from typing import Protocol
 
 import structlog
 
-from chordmq.broker.principal import ANONYMOUS, Principal
+from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.clock import Clock
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.certificates import Certificates, TlsSettings

@@ -6,7 +6,7 @@ from typing import cast
 
 import structlog
 
-from chordmq.broker.principal import Principal
+from chordmq.broker.security.principal import Principal
 from chordmq.errors import DecodeError
 from chordmq.fronts.frames import FrameReader
 from chordmq.fronts.listener import Listener

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 
 from chordmq.broker.broker import Broker
-from chordmq.broker.principal import Principal
+from chordmq.broker.security.principal import Principal
 from chordmq.errors import AuthenticationFailed, PolicyViolation
 from chordmq.records.record import NewRecord, Record
 

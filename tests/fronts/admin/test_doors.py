@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from chordmq.broker.auth import Authenticator
-from chordmq.broker.auth_settings import AuthSettings
 from chordmq.broker.broker import Broker
-from chordmq.broker.users import Users
+from chordmq.broker.security.auth import Authenticator
+from chordmq.broker.security.auth_settings import AuthSettings
+from chordmq.broker.security.users import Users
 from chordmq.clock import SystemClock
 from chordmq.fronts.admin.app import Admin, application
 from chordmq.fronts.admin.call import Shared

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from chordmq.broker.acl import Kind, Operation, Rule
 from chordmq.broker.broker import Broker
+from chordmq.broker.security.acl import Kind, Operation, Rule
 from chordmq.client.consumer import Consumer, ConsumerSettings
 from chordmq.client.membership import GroupSettings
 from tests.running_node import RunningNode

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from chordmq.broker.users import Users
+from chordmq.broker.security.users import Users
 from chordmq.clock import SystemClock
 from chordmq.storage.metadata.database import Database
 from tests.running_node import RunningNode

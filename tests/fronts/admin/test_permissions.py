@@ -5,9 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
-from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.broker import Broker
-from chordmq.broker.principal import ANONYMOUS, Principal
+from chordmq.broker.security.acl import Kind, Operation
+from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.fronts.admin import permissions
 
 ACL = {

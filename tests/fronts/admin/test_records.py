@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from chordmq.broker.acl import Kind, Operation, Rule
 from chordmq.broker.broker import Broker
 from chordmq.broker.producers import Incarnation
+from chordmq.broker.security.acl import Kind, Operation, Rule
 from chordmq.client.partitioner import partition_for_key
 from chordmq.fronts.admin.call import OCTETS, Shared
 from chordmq.fronts.admin.records import PARTITIONS_FOLLOWED_MAX

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from chordmq.broker.acl import Kind, Operation, Rule
 from chordmq.broker.broker import Broker
+from chordmq.broker.security.acl import Kind, Operation, Rule
 
 
 async def test_a_topic_lives_from_its_creation_to_its_end(

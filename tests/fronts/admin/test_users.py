@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
+from chordmq.broker.security.auth import Authenticator
 from chordmq.fronts.admin.call import Shared
 from chordmq.fronts.admin.login import Door
 from tests.fronts.admin.test_doors import client_of, judge_of

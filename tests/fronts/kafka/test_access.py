@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from chordmq.broker.acl import Acl, Effect, Kind, Operation, Rule
 from chordmq.broker.broker import Broker
-from chordmq.broker.principal import Principal
+from chordmq.broker.security.acl import Acl, Effect, Kind, Operation, Rule
+from chordmq.broker.security.principal import Principal
 from chordmq.clock import SystemClock
 from chordmq.codecs.kafka import schema
 from chordmq.codecs.kafka.apis import APIS as CODECS

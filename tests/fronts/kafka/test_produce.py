@@ -8,7 +8,7 @@ import pytest
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.producers import Incarnation
-from chordmq.broker.transactions import State
+from chordmq.broker.transactions.machine import State
 from chordmq.clock import SystemClock
 from chordmq.codecs.kafka import schema
 from chordmq.codecs.kafka.messages.produce import (

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from chordmq.broker.sasl import Exchange, Step
+from chordmq.broker.security.sasl import Exchange, Step
 from chordmq.errors import IllegalSaslState
 from chordmq.fronts.kafka.sasl_session import (
     ANSWERED,

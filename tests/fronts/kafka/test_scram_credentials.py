@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from chordmq.broker.auth import Authenticator
-from chordmq.broker.auth_settings import AuthSettings
 from chordmq.broker.broker import Broker
-from chordmq.broker.users import Users
+from chordmq.broker.security.auth import Authenticator
+from chordmq.broker.security.auth_settings import AuthSettings
+from chordmq.broker.security.users import Users
 from chordmq.clock import SystemClock
 from chordmq.codecs.kafka import schema
 from chordmq.codecs.kafka.messages.alter_user_scram_credentials import (

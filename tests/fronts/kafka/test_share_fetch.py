@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chordmq.broker.broker import Broker
-from chordmq.broker.share_groups import Beat
+from chordmq.broker.groups.share_groups import Beat
 from chordmq.clock import SystemClock
 from chordmq.codecs.kafka import schema
 from chordmq.codecs.kafka.messages import share_acknowledge as acknowledge_messages

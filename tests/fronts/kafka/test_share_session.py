@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from chordmq.broker.broker import Broker
-from chordmq.broker.cursors import Cursors
+from chordmq.broker.cursors.cursors import Cursors
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from chordmq.broker.principal import Principal
-from chordmq.broker.quotas import Entity, Limit, Quotas
+from chordmq.broker.security.principal import Principal
+from chordmq.broker.security.quotas import Entity, Limit, Quotas
 from chordmq.codecs.kafka.header import RequestHeader
 from chordmq.fronts.kafka.call import Client
 from chordmq.fronts.kafka.throttle import FETCH, PRODUCE, Throttle

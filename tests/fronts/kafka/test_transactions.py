@@ -6,7 +6,7 @@ import pytest
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.producers import Incarnation
-from chordmq.broker.transactions import State
+from chordmq.broker.transactions.machine import State
 from chordmq.codecs.kafka.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from chordmq.codecs.kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

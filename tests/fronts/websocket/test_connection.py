@@ -18,7 +18,7 @@ import trustme
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from chordmq.broker.users import Users
+from chordmq.broker.security.users import Users
 from chordmq.clock import SystemClock
 from chordmq.storage.metadata.database import Database
 from tests.conftest import StartNode

@@ -10,10 +10,10 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from chordmq.broker.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.appends import Appends
 from chordmq.broker.broker import Broker
-from chordmq.broker.principal import Principal
+from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
+from chordmq.broker.security.principal import Principal
 from chordmq.errors import InvalidRequest, ShuttingDown
 from chordmq.fronts.admin.settings import HttpSettings
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.presence import ClientFacts
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call
 

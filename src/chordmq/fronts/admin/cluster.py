@@ -2,7 +2,7 @@
 
 import msgspec
 
-from chordmq.broker.acl import Kind, Operation
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call
 from chordmq.version import VERSION

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from chordmq.broker.principal import Principal
+from chordmq.broker.security.principal import Principal
 from chordmq.fronts.listener import Connection, Listener
 
 HEADERS_SIZE_MAX = 64 * 1024

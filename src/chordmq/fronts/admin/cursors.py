@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.cursor import Answer, Cursor
-from chordmq.broker.cursors import EARLIEST, LATEST
-from chordmq.broker.shared_cursor import Outcome
+from chordmq.broker.cursors.cursor import Answer, Cursor
+from chordmq.broker.cursors.cursors import EARLIEST, LATEST
+from chordmq.broker.cursors.shared_cursor import Outcome
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.topics import Topic
 from chordmq.errors import InvalidRecordState, InvalidRequest
 from chordmq.fronts.admin.api import Api

@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.consumer_groups import ConsumerGroup
-from chordmq.broker.consumer_image import ConsumerMember
-from chordmq.broker.consumer_protocol import CONSUMER, read_assignment
-from chordmq.broker.coordinator import OUTSIDER
 from chordmq.broker.feed import offset_at
-from chordmq.broker.groups import Group
-from chordmq.broker.offsets import Commit
+from chordmq.broker.groups.classic_groups import Group
+from chordmq.broker.groups.consumer_groups import ConsumerGroup
+from chordmq.broker.groups.consumer_image import ConsumerMember
+from chordmq.broker.groups.consumer_protocol import CONSUMER, read_assignment
+from chordmq.broker.groups.coordinator import OUTSIDER
+from chordmq.broker.groups.offsets import Commit
+from chordmq.broker.groups.roster import Member
 from chordmq.broker.partition import Partition
-from chordmq.broker.roster import Member
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.errors import ChordMQError, InvalidRequest
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call

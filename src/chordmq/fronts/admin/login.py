@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from chordmq.broker.acl import CLUSTER_NAME, Kind, Operation
-from chordmq.broker.audit import OK
-from chordmq.broker.auditor import Auditor
-from chordmq.broker.auth import Authenticator
-from chordmq.broker.principal import ANONYMOUS, Principal
+from chordmq.broker.audit.auditor import Auditor
+from chordmq.broker.audit.chain import OK
+from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
+from chordmq.broker.security.auth import Authenticator
+from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.errors import AuthenticationFailed, ClusterAccessDenied
 
 PUBLIC = frozenset({"/healthz", "/ready"})

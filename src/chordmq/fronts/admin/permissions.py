@@ -5,7 +5,7 @@ from http import HTTPStatus
 import msgspec
 from msgspec.structs import replace
 
-from chordmq.broker.acl import (
+from chordmq.broker.security.acl import (
     ANY,
     CLUSTER_NAME,
     Decision,
@@ -16,10 +16,10 @@ from chordmq.broker.acl import (
     Rule,
     RuleFilter,
 )
-from chordmq.broker.permissions import Document, Permissions, Quota
-from chordmq.broker.principal import Principal
-from chordmq.broker.quotas import Entity, Limit
-from chordmq.broker.roles import Permission, Role
+from chordmq.broker.security.permissions import Document, Permissions, Quota
+from chordmq.broker.security.principal import Principal
+from chordmq.broker.security.quotas import Entity, Limit
+from chordmq.broker.security.roles import Permission, Role
 from chordmq.errors import InvalidRequest
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call

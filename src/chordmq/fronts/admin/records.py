@@ -11,7 +11,6 @@ from msgspec import Meta
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.feed import (
     Feed,
     Found,
@@ -21,6 +20,7 @@ from chordmq.broker.feed import (
     write_position,
 )
 from chordmq.broker.partition import Partition
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.topics import Topic
 from chordmq.client.partitioner import partition_for_key
 from chordmq.errors import ChordMQError, InvalidRecord, InvalidRequest, PolicyViolation

@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.feed import Feed, Found, Offsets, write_position
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.errors import ChordMQError, OffsetOutOfRange
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call

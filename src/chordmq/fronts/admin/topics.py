@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chordmq.broker.acl import Kind, Operation
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.setting import Shown
 from chordmq.broker.topics import INTERNAL_TOPICS, USE_DEFAULT, Topic
 from chordmq.errors import InvalidRequest, PolicyViolation

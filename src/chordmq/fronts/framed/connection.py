@@ -2,8 +2,8 @@
 
 import asyncio
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.principal import ANONYMOUS, Principal
+from chordmq.broker.security.acl import Kind, Operation
+from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.codecs.framed.messages import Hello, Role, error, read_hello
 from chordmq.errors import (
     AuthenticationFailed,

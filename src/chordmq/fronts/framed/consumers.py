@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import structlog
 
-from chordmq.broker.cursor import Cursor, Policy
-from chordmq.broker.cursors import EARLIEST, LATEST
+from chordmq.broker.cursors.cursor import Cursor, Policy
+from chordmq.broker.cursors.cursors import EARLIEST, LATEST
+from chordmq.broker.cursors.shared_cursor import Limits, Outcome
 from chordmq.broker.feed import Feed
-from chordmq.broker.membership import Identity
-from chordmq.broker.offsets import Commit
-from chordmq.broker.shared_cursor import Limits, Outcome
+from chordmq.broker.groups.membership import Identity
+from chordmq.broker.groups.offsets import Commit
 from chordmq.codecs.framed.messages import ACK, Hello, join_frames
 from chordmq.errors import DecodeError
 from chordmq.fronts.framed.front import FramedFront

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.appends import Appends
-from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
-from chordmq.broker.principal import Principal
+from chordmq.broker.security.acl import Kind, Operation
+from chordmq.broker.security.auth import Authenticator
+from chordmq.broker.security.principal import Principal
 from chordmq.codecs.framed.messages import Hello
 from chordmq.errors import PolicyViolation
 from chordmq.fronts.framed.settings import FramedSettings

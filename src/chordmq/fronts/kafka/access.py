@@ -1,6 +1,6 @@
 """Kafka's numbers for what may be done with what, and what a client may do, as bits."""
 
-from chordmq.broker.acl import CLUSTER_NAME, Effect, Kind, Match, Operation
+from chordmq.broker.security.acl import CLUSTER_NAME, Effect, Kind, Match, Operation
 from chordmq.fronts.kafka.call import Call
 
 NOT_ASKED = -(2**31)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-from chordmq.broker.acl import Kind, Match, Operation, Rule, RuleFilter
+from chordmq.broker.security.acl import Kind, Match, Operation, Rule, RuleFilter
 from chordmq.codecs.kafka.messages.create_acls import (
     AclCreation,
     AclCreationResult,

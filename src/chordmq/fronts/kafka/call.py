@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from chordmq.broker.acl import CLUSTER_NAME, Kind, Operation
-from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
-from chordmq.broker.principal import ANONYMOUS, Principal
-from chordmq.broker.quotas import Buckets
+from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
+from chordmq.broker.security.auth import Authenticator
+from chordmq.broker.security.principal import ANONYMOUS, Principal
+from chordmq.broker.security.quotas import Buckets
 from chordmq.broker.setting import INT_MAX
 from chordmq.errors import MutationQuotaExceeded
 from chordmq.fronts.kafka.fetch_session import FetchSession

@@ -3,7 +3,7 @@
 import re
 import shutil
 
-from chordmq.broker.acl import Kind, Operation
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.topics import Topic
 from chordmq.codecs.kafka.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from chordmq import logs
-from chordmq.broker import acl
+from chordmq.broker.security import acl
 from chordmq.broker.setting import (
     Candidate,
     Change,

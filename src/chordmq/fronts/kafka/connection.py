@@ -11,7 +11,7 @@ from typing import cast
 
 import structlog
 
-from chordmq.broker.principal import ANONYMOUS
+from chordmq.broker.security.principal import ANONYMOUS
 from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
 from chordmq.codecs.kafka.throttle import stamp
 from chordmq.errors import ChordMQError, DecodeError

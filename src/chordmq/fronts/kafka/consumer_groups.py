@@ -2,10 +2,10 @@
 
 import uuid
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.assignors import Assignment
-from chordmq.broker.consumer_groups import JOINING, LEAVING, Beat, ConsumerGroup
-from chordmq.broker.consumer_image import LEFT_FOR_NOW, ConsumerMember
+from chordmq.broker.groups.assignors import Assignment
+from chordmq.broker.groups.consumer_groups import JOINING, LEAVING, Beat, ConsumerGroup
+from chordmq.broker.groups.consumer_image import LEFT_FOR_NOW, ConsumerMember
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.kafka.messages import consumer_group_describe as described
 from chordmq.codecs.kafka.messages import consumer_group_heartbeat as told
 from chordmq.codecs.kafka.messages.consumer_group_describe import (

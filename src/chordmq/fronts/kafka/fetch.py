@@ -3,8 +3,8 @@
 import asyncio
 from random import SystemRandom
 
-from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.partition import Partition
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.kafka.fetch import Buffer, PartitionRecords, write_response
 from chordmq.codecs.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from chordmq.codecs.kafka.schema import decode

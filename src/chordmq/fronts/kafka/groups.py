@@ -1,10 +1,10 @@
 """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups and DeleteGroups."""
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.consumer_groups import ConsumerGroup
-from chordmq.broker.group_states import State
-from chordmq.broker.groups import Group
-from chordmq.broker.membership import Identity, Join, Joined, Leaver, Sync
+from chordmq.broker.groups.classic_groups import Group
+from chordmq.broker.groups.classic_states import State
+from chordmq.broker.groups.consumer_groups import ConsumerGroup
+from chordmq.broker.groups.membership import Identity, Join, Joined, Leaver, Sync
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.kafka.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,

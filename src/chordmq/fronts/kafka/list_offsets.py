@@ -1,7 +1,7 @@
 """ListOffsets and OffsetForLeaderEpoch: which offset belongs to a time or an epoch."""
 
-from chordmq.broker.acl import Kind, Operation
 from chordmq.broker.partition import NO_EPOCH, Partition
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.kafka.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

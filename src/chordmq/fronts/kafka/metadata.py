@@ -2,7 +2,7 @@
 
 from collections.abc import Coroutine, Iterable
 
-from chordmq.broker.acl import Kind, Operation
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.topics import INTERNAL_TOPICS, Topic, check_name
 from chordmq.codecs.kafka.messages.describe_topic_partitions import (
     Cursor,

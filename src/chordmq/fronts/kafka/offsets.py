@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.membership import Identity
-from chordmq.broker.offsets import Commit, CommittedOffset, Place
+from chordmq.broker.groups.membership import Identity
+from chordmq.broker.groups.offsets import Commit, CommittedOffset, Place
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.kafka.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,

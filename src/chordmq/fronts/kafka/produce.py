@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Coroutine
 from functools import partial
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.offsets import Place
+from chordmq.broker.groups.offsets import Place
 from chordmq.broker.partition import Partition
 from chordmq.broker.producers import Incarnation
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.topics import INTERNAL_TOPICS
 from chordmq.codecs.kafka.fetch import Buffer
 from chordmq.codecs.kafka.produce import (

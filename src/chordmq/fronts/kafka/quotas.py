@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.quotas import DEFAULT, Entity, Limit, check
+from chordmq.broker.security.acl import Kind, Operation
+from chordmq.broker.security.quotas import DEFAULT, Entity, Limit, check
 from chordmq.codecs.kafka.messages import alter_client_quotas as altering
 from chordmq.codecs.kafka.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

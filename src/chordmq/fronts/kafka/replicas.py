@@ -1,6 +1,6 @@
 """ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments: who holds what."""
 
-from chordmq.broker.acl import Kind, Operation
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -3,8 +3,8 @@
 import asyncio
 import math
 
-from chordmq.broker.auth import Authenticator
-from chordmq.broker.principal import Login
+from chordmq.broker.security.auth import Authenticator
+from chordmq.broker.security.principal import Login
 from chordmq.codecs.kafka.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,

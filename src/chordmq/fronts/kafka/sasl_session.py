@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from chordmq.errors import IllegalSaslState
 
 if TYPE_CHECKING:
-    from chordmq.broker.sasl import Exchange
+    from chordmq.broker.security.sasl import Exchange
 
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
 

@@ -2,14 +2,14 @@
 
 from collections import Counter
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.credentials import (
+from chordmq.broker.security.acl import Kind, Operation
+from chordmq.broker.security.credentials import (
     HASHES,
     ITERATIONS_MAX,
     ITERATIONS_MIN,
     from_salted,
 )
-from chordmq.broker.users import Users
+from chordmq.broker.security.users import Users
 from chordmq.codecs.kafka.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.cursor import READ_BYTES, Answer, Cursor
-from chordmq.broker.shared_cursor import Outcome
+from chordmq.broker.cursors.cursor import READ_BYTES, Answer, Cursor
+from chordmq.broker.cursors.shared_cursor import Outcome
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.kafka.messages import share_acknowledge as acknowledge_messages
 from chordmq.codecs.kafka.messages.share_acknowledge import (
     ShareAcknowledgeRequest,

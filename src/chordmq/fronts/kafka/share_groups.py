@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.cursor import Cursor
-from chordmq.broker.share_coordinator import Start
-from chordmq.broker.share_groups import ASSIGNOR, JOINING, Beat, Place, ShareGroup
+from chordmq.broker.cursors.cursor import Cursor
+from chordmq.broker.groups.share_coordinator import Start
+from chordmq.broker.groups.share_groups import ASSIGNOR, JOINING, Beat, Place, ShareGroup
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.kafka.messages import share_group_describe as described
 from chordmq.codecs.kafka.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from chordmq.broker.cursors import Cursors
+from chordmq.broker.cursors.cursors import Cursors
 from chordmq.errors import (
     InvalidRequest,
     InvalidShareSessionEpoch,

@@ -1,6 +1,6 @@
 """Counts what one connection uses against its client's quotas."""
 
-from chordmq.broker.quotas import Buckets, Quotas
+from chordmq.broker.security.quotas import Buckets, Quotas
 from chordmq.clock import Clock
 from chordmq.codecs.kafka.header import RequestHeader
 from chordmq.fronts.kafka.call import Client

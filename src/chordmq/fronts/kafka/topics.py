@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from chordmq.broker.acl import Kind, Operation
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.topics import INTERNAL_TOPICS, USE_DEFAULT
 from chordmq.codecs.kafka.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from chordmq.broker.acl import Kind, Operation
-from chordmq.broker.group_log import TOPIC as GROUPS
-from chordmq.broker.membership import Identity
-from chordmq.broker.offsets import Commit, Place
-from chordmq.broker.patterns import matches
+from chordmq.broker.groups.log import TOPIC as GROUPS
+from chordmq.broker.groups.membership import Identity
+from chordmq.broker.groups.offsets import Commit, Place
+from chordmq.broker.groups.patterns import matches
 from chordmq.broker.producers import Incarnation
-from chordmq.broker.transactions import NO_ID, State, TransactionSnapshot
+from chordmq.broker.security.acl import Kind, Operation
+from chordmq.broker.transactions.machine import NO_ID, State, TransactionSnapshot
 from chordmq.codecs.kafka.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,

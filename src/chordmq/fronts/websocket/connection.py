@@ -17,7 +17,7 @@ from websockets.typing import Subprotocol as SubprotocolName
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.presence import ClientFacts
-from chordmq.broker.principal import Login, Principal
+from chordmq.broker.security.principal import Login, Principal
 from chordmq.codecs.websocket import messages
 from chordmq.codecs.websocket.frames import TEXT, frame
 from chordmq.codecs.websocket.messages import Refused, Request, Told, Welcome

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from chordmq.broker.cursor import Cursor
+from chordmq.broker.cursors.cursor import Cursor
+from chordmq.broker.cursors.shared_cursor import Outcome
 from chordmq.broker.feed import Feed, Offsets, write_position
 from chordmq.broker.partition import Partition
-from chordmq.broker.shared_cursor import Outcome
 from chordmq.broker.topics import Topic
 from chordmq.codecs.websocket.messages import Dropped, Gap, Subscribe, Told
 from chordmq.errors import InvalidRecordState, OffsetOutOfRange, UnknownTopic

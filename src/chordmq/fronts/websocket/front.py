@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from chordmq.broker.appends import Appends
-from chordmq.broker.auth import Authenticator
 from chordmq.broker.broker import Broker
 from chordmq.broker.feed import Feed, Found, write_position
 from chordmq.broker.names import NAME_HEADER, Names, is_wanted, name_of, without_name
 from chordmq.broker.presence import Client
+from chordmq.broker.security.auth import Authenticator
 from chordmq.codecs.websocket.messages import Shown
 from chordmq.codecs.websocket.subprotocols import SUBPROTOCOLS, Subprotocol
 from chordmq.fronts.listener import Listener

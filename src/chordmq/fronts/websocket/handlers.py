@@ -5,14 +5,14 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
-from chordmq.broker.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.broker import Broker
-from chordmq.broker.cursors import EARLIEST, LATEST
+from chordmq.broker.cursors.cursors import EARLIEST, LATEST
+from chordmq.broker.cursors.shared_cursor import Outcome
 from chordmq.broker.feed import Offsets, offset_at, read_position
 from chordmq.broker.names import is_filter, named
 from chordmq.broker.partition import Partition
-from chordmq.broker.principal import Principal
-from chordmq.broker.shared_cursor import Outcome
+from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
+from chordmq.broker.security.principal import Principal
 from chordmq.broker.subscriptions import check_filter
 from chordmq.broker.topics import Topic
 from chordmq.client.partitioner import partition_for_key

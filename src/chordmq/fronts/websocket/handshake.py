@@ -14,7 +14,7 @@ from websockets.http11 import Request
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from chordmq.broker.principal import ANONYMOUS, Login, Principal
+from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
 from chordmq.errors import AuthenticationFailed
 from chordmq.fronts.websocket.front import WebSocketFront
 

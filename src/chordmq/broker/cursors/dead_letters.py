@@ -1,0 +1,53 @@
+"""Copies records that nobody could process to another topic, with where they came from and why."""
+
+from collections.abc import Sequence
+
+from chordmq.broker.cursors.cursor import Cursor
+from chordmq.broker.cursors.shared_cursor import Dead
+from chordmq.broker.internal_log import Host
+from chordmq.records.record import NewRecord, Record
+
+BATCH_BYTES = 256 * 1024
+RECORD_OVERHEAD_BYTES = 256
+"""Our headers and the record's own lengths, roughly."""
+
+TOPIC_HEADER = "chordmq.origin.topic"
+PARTITION_HEADER = "chordmq.origin.partition"
+OFFSET_HEADER = "chordmq.origin.offset"
+GROUP_HEADER = "chordmq.dead.group"
+DELIVERIES_HEADER = "chordmq.dead.deliveries"
+REASON_HEADER = "chordmq.dead.reason"
+REJECTED, TRIED_TOO_OFTEN = b"rejected", b"tried too often"
+
+
+async def bury(host: Host, cursor: Cursor, dead: Sequence[Dead]) -> None:
+    """Append copies of the records to the cursor's dead-letter topic; return when they are safe.
+
+    This comes before the records are done, so that a crash in between repeats copies and never
+    loses one.
+    """
+    topic = await host.topics.ensure(cursor.policy.dead_letter)
+    partition = cursor.key.partition % len(topic.partitions)
+    batch: list[NewRecord] = []
+    size = 0
+    for part in dead:
+        for record in cursor.records(part.first, part.last):
+            batch.append(_letter(cursor, record, part))
+            size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
+            if size >= BATCH_BYTES:
+                await host.append_records(topic.name, partition, batch)
+                batch, size = [], 0
+    if batch:
+        await host.append_records(topic.name, partition, batch)
+
+
+def _letter(cursor: Cursor, record: Record, part: Dead) -> NewRecord:
+    origin = (
+        (TOPIC_HEADER, cursor.partition.topic.encode()),
+        (PARTITION_HEADER, str(cursor.key.partition).encode()),
+        (OFFSET_HEADER, str(record.offset).encode()),
+        (GROUP_HEADER, cursor.key.group.encode()),
+        (DELIVERIES_HEADER, str(part.deliveries).encode()),
+        (REASON_HEADER, REJECTED if part.is_rejected else TRIED_TOO_OFTEN),
+    )
+    return NewRecord(record.timestamp, record.key, record.value, (*record.headers, *origin))

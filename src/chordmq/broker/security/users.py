@@ -1,0 +1,163 @@
+"""The users of the node: kept in memory, changed on disk first."""
+
+import asyncio
+import hashlib
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+
+from chordmq.broker.security.credentials import HASHES, derive
+from chordmq.clock import Clock
+from chordmq.errors import InvalidRequest, UnknownToken, UnknownUser, UserExists
+from chordmq.storage.metadata.access import AccessTable, Credential, TokenRow, UserRow
+from chordmq.storage.metadata.database import Database
+
+NAME_LENGTH_MAX = 255
+PASSWORD_LENGTH_MAX = 1024
+TOKENS_PER_USER_MAX = 100
+TOKEN_PREFIX = "cmq_"  # noqa: S105 (what tokens begin with, so that they are recognised)
+TOKEN_SIZE = 32
+
+_FORBIDDEN_IN_NAMES = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Users:
+    """Who may log in with a password or a token that this node keeps."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._table = AccessTable(database)
+        self._clock = clock
+        self._users = {user.name: user for user in self._table.users()}
+        self._tokens = {token.digest: token for token in self._table.tokens()}
+        self._changing = asyncio.Lock()
+
+    @property
+    def secret(self) -> bytes:
+        """Return the secret that stays the same over restarts."""
+        return self._table.secret
+
+    def __iter__(self) -> Iterator[UserRow]:
+        return iter(sorted(self._users.values(), key=lambda user: user.name))
+
+    def find(self, name: str) -> UserRow | None:
+        """Return the user, or None."""
+        return self._users.get(name)
+
+    def get(self, name: str) -> UserRow:
+        """Return the user, or raise UnknownUser."""
+        user = self._users.get(name)
+        if user is None:
+            raise UnknownUser(f"no user is called {name!r}")
+        return user
+
+    async def add(self, name: str, password: str | None, *, is_admin: bool = False) -> None:
+        """Add a user; without a password only tokens let it in."""
+        check_name(name)
+        credentials = await _credentials(password) if password is not None else {}
+        async with self._changing:
+            if name in self._users:
+                raise UserExists(f"a user called {name!r} is there already")
+            await self._save(UserRow(name, is_admin, credentials))
+
+    async def set_password(self, name: str, password: str) -> None:
+        """Replace the password; connections that are open stay open until they must log in."""
+        self.get(name)
+        credentials = await _credentials(password)
+        async with self._changing:
+            await self._save(replace(self.get(name), credentials=credentials))
+
+    async def set_admin(self, name: str, is_admin: bool) -> None:
+        """Make the user an administrator, or no longer one."""
+        async with self._changing:
+            await self._save(replace(self.get(name), is_admin=is_admin))
+
+    async def set_credentials(self, name: str, changes: dict[str, Credential | None]) -> None:
+        """Set or (None) remove credentials by mechanism; adds the user if it is new.
+
+        A user left without credentials, tokens and rights is removed, as in Kafka.
+        """
+        check_name(name)
+        async with self._changing:
+            user = self._users.get(name, UserRow(name))
+            credentials = {**user.credentials, **changes}
+            kept = {key: one for key, one in credentials.items() if one is not None}
+            if kept or user.is_admin or self.tokens(name):
+                await self._save(replace(user, credentials=kept))
+            elif name in self._users:
+                await self._forget(name)
+
+    async def remove(self, name: str) -> None:
+        """Delete the user with its tokens."""
+        async with self._changing:
+            self.get(name)
+            await self._forget(name)
+
+    def tokens(self, name: str) -> list[TokenRow]:
+        """Return the user's tokens, oldest first."""
+        own = (token for token in self._tokens.values() if token.user == name)
+        return sorted(own, key=lambda token: (token.created_ms, token.id))
+
+    async def add_token(
+        self, name: str, *, label: str = "", lifetime_ms: int | None = None
+    ) -> tuple[TokenRow, str]:
+        """Make a token; its text is returned here and never again."""
+        text = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_SIZE)
+        now = self._clock.now_ms()
+        expires_ms = None if lifetime_ms is None else now + lifetime_ms
+        token = TokenRow(_digest(text), secrets.token_hex(6), name, label, now, expires_ms)
+        async with self._changing:
+            self.get(name)
+            if len(self.tokens(name)) >= TOKENS_PER_USER_MAX:
+                raise InvalidRequest(f"{name!r} has {TOKENS_PER_USER_MAX} tokens; revoke one")
+            await self._table.add_token(token)
+            self._tokens[token.digest] = token
+        return token, text
+
+    async def remove_token(self, name: str, token_id: str) -> None:
+        """Revoke a token; it lets nobody in from now on."""
+        async with self._changing:
+            for token in self.tokens(name):
+                if token.id == token_id:
+                    await self._table.remove_token(token_id)
+                    del self._tokens[token.digest]
+                    return
+        raise UnknownToken(f"{name!r} has no token {token_id!r}")
+
+    def token(self, text: str) -> TokenRow | None:
+        """Return the token with this text while it is valid."""
+        token = self._tokens.get(_digest(text))
+        if token is None or (
+            token.expires_ms is not None and token.expires_ms <= self._clock.now_ms()
+        ):
+            return None
+        return token
+
+    async def _save(self, user: UserRow) -> None:
+        await self._table.save(user)
+        self._users[user.name] = user
+
+    async def _forget(self, name: str) -> None:
+        await self._table.remove(name)
+        del self._users[name]
+        for token in self.tokens(name):
+            del self._tokens[token.digest]
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidRequest for a name that no user can have."""
+    if not 0 < len(name) <= NAME_LENGTH_MAX or _FORBIDDEN_IN_NAMES.search(name):
+        raise InvalidRequest(
+            f"a user name has 1 to {NAME_LENGTH_MAX} characters and no control characters"
+        )
+
+
+async def _credentials(password: str) -> dict[str, Credential]:
+    if not 0 < len(password) <= PASSWORD_LENGTH_MAX:
+        raise InvalidRequest(f"a password has 1 to {PASSWORD_LENGTH_MAX} characters")
+    return {name: await asyncio.to_thread(derive, name, password) for name in HASHES}
+
+
+def _digest(text: str) -> bytes:
+    # A token is long and random: no salt is needed, and no slow hash.
+    return hashlib.sha256(text.encode()).digest()
