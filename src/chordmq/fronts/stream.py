@@ -7,8 +7,8 @@ from typing import cast
 import structlog
 
 from chordmq.broker.security.principal import Principal
+from chordmq.codecs.frames import FrameReader
 from chordmq.errors import DecodeError
-from chordmq.fronts.frames import FrameReader
 from chordmq.fronts.listener import Listener
 
 log = structlog.get_logger(__name__)

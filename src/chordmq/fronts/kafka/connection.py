@@ -12,10 +12,10 @@ from typing import cast
 import structlog
 
 from chordmq.broker.security.principal import ANONYMOUS
+from chordmq.codecs.frames import FrameReader
 from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
 from chordmq.codecs.kafka.throttle import stamp
 from chordmq.errors import ChordMQError, DecodeError
-from chordmq.fronts.frames import FrameReader
 from chordmq.fronts.kafka.call import Call, Client, KafkaFront, Usage
 from chordmq.fronts.kafka.dispatch import APIS, Api, Buffers, answer, refuse_version
 from chordmq.fronts.kafka.sasl import authenticate

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordmq.codecs.frames import FIRST_SIZE_MAX, FrameReader
 from chordmq.errors import DecodeError
-from chordmq.fronts.frames import FIRST_SIZE_MAX, FrameReader
 
 
 def feed(reader: FrameReader, data: bytes, chunk: int) -> list[bytes]:
