@@ -31,6 +31,7 @@ GROUPS: dict[str, dict[str, Present]] = {
         "maven": command("mvn"),
         "iproute2": command("ip"),
         "chromium": command("chromium"),
+        "etcd-server": command("etcd"),
         # It lies where only administrators' paths lead.
         "slapd": lambda: Path("/usr/sbin/slapd").exists(),
     },

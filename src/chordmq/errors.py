@@ -323,3 +323,11 @@ class ShareSessionLimitReached(ChordMQError):
 
 class InvalidRecordState(ChordMQError):
     """A consumer settles records that it does not hold."""
+
+
+class StoreUnavailable(ChordMQError):
+    """The cluster's metadata store cannot be reached; nothing was changed."""
+
+
+class UnknownOutcome(ChordMQError):
+    """The cluster's metadata store did not answer in time; the change may have been made."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "system_packages.py"
-TOOLS = ("kcat", "javac", "mvn", "ip", "chromium")
+TOOLS = ("kcat", "javac", "mvn", "ip", "chromium", "etcd")
 
 
 @pytest.fixture

@@ -43,6 +43,8 @@ STATUSES: dict[type[ChordMQError], HTTPStatus] = {
     errors.NotLeader: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.ShuttingDown: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StorageFailed: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StoreUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.UnknownOutcome: HTTPStatus.GATEWAY_TIMEOUT,
     errors.DiskFull: HTTPStatus.INSUFFICIENT_STORAGE,
 }
 """What a refusal is in HTTP; those not here are bad requests."""

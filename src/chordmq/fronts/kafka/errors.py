@@ -16,6 +16,8 @@ CODES: dict[type[ChordMQError], int] = {
     errors.CorruptBatch: 2,
     errors.UnknownTopic: 3,
     errors.NotLeader: 6,
+    errors.StoreUnavailable: 7,
+    errors.UnknownOutcome: 7,
     errors.BatchTooLarge: 10,
     errors.OffsetMetadataTooLarge: 12,
     errors.CoordinatorLoading: 14,
