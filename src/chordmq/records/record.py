@@ -207,7 +207,7 @@ def _read_all(header: BatchHeader, data: bytes) -> list[Record]:
         key, at = _read_bytes(data, at)
         value, at = _read_bytes(data, at)
         count, at = _read_varint(data, at)
-        headers, at = _read_headers(data, at, count) if count else ((), at)
+        headers, at = read_headers(data, at, count) if count else ((), at)
         if at != stop:
             raise CorruptBatch("a record's size does not match its fields")
         timestamp = base_time + time if append_time is None else append_time
@@ -243,7 +243,8 @@ def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
     return data[at:stop], stop
 
 
-def _read_headers(data: bytes, at: int, count: int) -> tuple[Headers, int]:
+def read_headers(data: bytes, at: int, count: int) -> tuple[Headers, int]:
+    """Read so many headers at a place; return them and the place after them."""
     if not 0 <= count * 2 <= len(data) - at:
         raise CorruptBatch(f"a record claims {count} headers")
     headers = []
