@@ -18,6 +18,7 @@ from chordmq.broker.audit.chain import (
     digest_of,
     follow,
     head_event,
+    read_entry,
     sign,
     verify,
 )
@@ -38,8 +39,8 @@ def chain(
 
     def add(one: Event, now_ms: int) -> None:
         nonlocal tip
-        entry, tip = follow(tip, one, now_ms)
-        trail.append(Stored(entry.seq, tip.digest, entry.text))
+        text, tip = follow(tip, one, now_ms)
+        trail.append(Stored(tip.seq, tip.digest, text))
 
     for number in range(count):
         one = event(number)
@@ -81,9 +82,9 @@ def remove_and_close_the_gap(trail: Trail) -> None:
 
 
 def insert(trail: Trail) -> None:
-    entry, tip = follow(Tip(6, trail[6].digest), event(99), 1)
+    text, tip = follow(Tip(6, trail[6].digest), event(99), 1)
     trail[7:] = [
-        Stored(7, tip.digest, entry.text),
+        Stored(7, tip.digest, text),
         *(Stored(stored.offset + 1, *stored[1:]) for stored in trail[7:]),
     ]
 
@@ -179,7 +180,8 @@ def test_records_before_the_first_one_asked_for_may_be_gone() -> None:
 
 
 def test_what_a_client_sends_does_not_make_records_long() -> None:
-    entry, _ = follow(Tip(), Event(who="x" * 10_000, host="h", act="a", obj="\0" * 10_000), 1)
+    text, _ = follow(Tip(), Event(who="x" * 10_000, host="h", act="a", obj="\0" * 10_000), 1)
+    entry = read_entry(0, text)
     assert len(entry.who) == len(entry.obj) == TEXT_LENGTH_MAX
 
 

@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "flush": "disk"}
 QUEUE_MAX = 10_000
 JOINED_MAX = 1_000
-LINGER_S = 0.02
+LINGER_S = 0.1
 """What comes within this time is written, and flushed, together."""
 RETRY_S = 1.0
 
@@ -217,8 +217,8 @@ class Auditor:
     async def _append(self, events: list[Event], now_ms: int) -> None:
         tip, records = self._tip, []
         for event in events:
-            entry, tip = follow(tip, event, now_ms)
-            records.append(NewRecord(now_ms, bytes.fromhex(tip.digest), entry.text))
+            text, tip = follow(tip, event, now_ms)
+            records.append(NewRecord(now_ms, bytes.fromhex(tip.digest), text))
         offset = await self._host.append_records(TOPIC, 0, records)
         if offset != self._tip.seq + 1:
             log.error("the audit trail has a gap", due=self._tip.seq + 1, offset=offset)

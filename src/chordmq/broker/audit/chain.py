@@ -30,6 +30,7 @@ HEAD = "head"
 OK = "ok"
 
 _CONTEXT = b"chordmq audit head\n"
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 class AuditBroken(Exception):
@@ -117,11 +118,23 @@ class Verdict:
     fault: AuditBroken | None = None
 
 
-def follow(tip: Tip, event: Event, now_ms: int) -> tuple[Entry, Tip]:
+def follow(tip: Tip, event: Event, now_ms: int) -> tuple[bytes, Tip]:
     """Return the record of an event that follows the newest, and the tip that it makes."""
-    fields = {name: text[:TEXT_LENGTH_MAX] for name, text in asdict(event).items()}
-    entry = Entry(seq=tip.seq + 1, ts=now_ms, prev=tip.digest, **fields)
-    return entry, Tip(entry.seq, digest_of(entry.text))
+    seq = tip.seq + 1
+    # One is written for each login: field by field, it takes a third of `asdict`'s time.
+    text = _canonical(
+        {
+            "act": event.act[:TEXT_LENGTH_MAX],
+            "host": event.host[:TEXT_LENGTH_MAX],
+            "obj": event.obj[:TEXT_LENGTH_MAX],
+            "prev": tip.digest,
+            "result": event.result[:TEXT_LENGTH_MAX],
+            "seq": seq,
+            "ts": now_ms,
+            "who": event.who[:TEXT_LENGTH_MAX],
+        }
+    )
+    return text, Tip(seq, digest_of(text))
 
 
 def sign(tip: Tip, key: "Ed25519PrivateKey", now_ms: int) -> Head:
@@ -243,4 +256,4 @@ class _Check:
 
 
 def _canonical(fields: dict[str, object]) -> bytes:
-    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    return _JSON.encode(fields).encode()

@@ -72,7 +72,7 @@ class ScramServer:
         proof = _decode(found["proof"])
         if len(proof) != len(signature):
             raise ValueError("the proof has another size")
-        key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        key = _exclusive_or(proof, signature)
         if not hmac.compare_digest(hashlib.new(self._hash, key).digest(), credential.stored_key):
             raise ValueError("the proof is wrong")
         answer = hmac.digest(credential.server_key, signed, self._hash)
@@ -86,6 +86,11 @@ def _unescape(name: str) -> str:
         return _UNESCAPED[found[1]]
 
     return _ESCAPE.sub(character, name)
+
+
+def _exclusive_or(one: bytes, other: bytes) -> bytes:
+    number = int.from_bytes(one, "big") ^ int.from_bytes(other, "big")
+    return number.to_bytes(len(one), "big")
 
 
 def _decode(text: str) -> bytes:

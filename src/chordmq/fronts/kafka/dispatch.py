@@ -3,6 +3,7 @@
 from asyncio import Future
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_type_hints
 
 from chordmq.codecs.kafka.apis import APIS as CODECS
@@ -64,9 +65,14 @@ class Api:
     """The answer waits for new records or for the members of a group, not for this node's work."""
 
 
-def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Tell the client which APIs and versions it may use."""
-    return ApiVersionsResponse(
+def api_versions(call: Call, request: ApiVersionsRequest) -> bytearray:
+    """Tell the client which APIs and versions it may use; each version is written once."""
+    return bytearray(_supported(call.version))
+
+
+@cache
+def _supported(version: int) -> bytearray:
+    response = ApiVersionsResponse(
         api_keys=_advertised(),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=0, max_version=level)
@@ -78,6 +84,7 @@ def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
             for name, level in FEATURES.items()
         ],
     )
+    return encode(response, version)
 
 
 def answer(api: Api, call: Call, frame: memoryview, header: RequestHeader) -> Result:
@@ -88,6 +95,8 @@ def answer(api: Api, call: Call, frame: memoryview, header: RequestHeader) -> Re
     response = api.handle(call, decode(api.request, call.version, frame, header.body))
     if isinstance(response, Coroutine):
         return _encoded(response, call.version)
+    if isinstance(response, bytearray):
+        return [response]
     return [encode(response, call.version)]
 
 
