@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,7 @@ from chordmq.codecs.kafka.messages.fetch import (
 )
 from chordmq.encryption.errors import EncryptionError
 from chordmq.errors import ChordMQError
-from chordmq.records.batch import LENGTH_END, verify, walk
+from chordmq.records.batch import LENGTH_END, BatchHeader, verify, walk
 from chordmq.records.record import Record, read_records
 
 if TYPE_CHECKING:
@@ -264,8 +264,26 @@ def decode_batches(
 ) -> tuple[list[Record], int]:
     """Return the records from `offset` on that are not control or aborted, and the next offset."""
     records: list[Record] = []
+    found = visible_batches(data, aborted)
+    for position, header in found.batches:
+        read = read_records(data[position : position + header.size])
+        records += read if header.base_offset >= offset else _from(read, offset)
+    return records, max(offset, found.next_offset)
+
+
+class Visible(NamedTuple):
+    """The batches of an answer that hold records for the reader, and the offset after all."""
+
+    batches: list[tuple[int, BatchHeader]]
+    next_offset: int
+
+
+def visible_batches(data: memoryview, aborted: Iterable[AbortedTransaction]) -> Visible:
+    """Check every whole batch, and leave out markers and what belongs to aborted transactions."""
+    batches = []
     pending = deque(sorted(aborted, key=lambda one: one.first_offset))
     hidden: set[int] = set()
+    following = 0
     for position, header in walk(_whole(data)):
         verify(data, position, header)
         while pending and pending[0].first_offset <= header.last_offset:
@@ -273,10 +291,9 @@ def decode_batches(
         if header.is_control:
             hidden.discard(header.producer_id)  # a marker ends the producer's transaction
         elif not (header.is_transactional and header.producer_id in hidden):
-            found = read_records(data[position : position + header.size])
-            records += found if header.base_offset >= offset else _from(found, offset)
-        offset = max(offset, header.next_offset)
-    return records, offset
+            batches.append((position, header))
+        following = header.next_offset
+    return Visible(batches, following)
 
 
 def _whole(data: memoryview) -> memoryview:
