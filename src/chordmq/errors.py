@@ -331,3 +331,7 @@ class StoreUnavailable(ChordMQError):
 
 class UnknownOutcome(ChordMQError):
     """The cluster's metadata store did not answer in time; the change may have been made."""
+
+
+class StaleBrokerEpoch(ChordMQError):
+    """An earlier life of a node has sent this; the node has registered again since."""
