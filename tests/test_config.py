@@ -206,6 +206,20 @@ def test_the_example_environment_holds_the_defaults() -> None:
     assert load(environment=environment) == Config(data_dir=Path("./data"))
 
 
+def test_links_beyond_this_machine_need_certificates() -> None:
+    with pytest.raises(InvalidSetting, match=r"peer\.host '0\.0\.0\.0' can be reached"):
+        load(environment={}, assignments=["peer.host=0.0.0.0"])
+    assert load(environment={}, assignments=["peer.host=0.0.0.0", "insecure=true"]).insecure
+    tls = ["peer.tls.certificate=c.pem", "peer.tls.client_ca=a.pem"]
+    with pytest.raises(InvalidSetting, match=r"peer\.tls\.client_auth must be required"):
+        load(environment={}, assignments=["peer.host=0.0.0.0", *tls])
+    secured = load(
+        environment={},
+        assignments=["peer.host=0.0.0.0", *tls, "peer.tls.client_auth=required"],
+    )
+    assert secured.peer.port == 9094
+
+
 def test_every_setting_of_the_node_is_documented() -> None:
     docs = Path(__file__).parent.parent / "docs"
     page = "".join(file.read_text() for file in docs.glob("*.md"))

@@ -26,6 +26,7 @@ from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.certificates import TlsSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
+from chordmq.fronts.peer.settings import PeerSettings
 from chordmq.fronts.websocket.settings import WebSocketSettings
 from chordmq.logs import ROOT, LogsSettings, check_level
 
@@ -59,6 +60,9 @@ HTTP_SETTINGS = (
     "http3_port",
 )
 """What a listener can be told that means something to HTTP."""
+PEERS_LACK = ("memory_max", "idle_timeout_s")
+"""What a listener can be told that means nothing to links: nodes bound what they ask for, and ask
+each other for signs of life."""
 PORT_MAX = 65535
 PLACEHOLDER = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 
@@ -84,6 +88,7 @@ class Config:
     http: HttpSettings = field(default_factory=HttpSettings)
     framed: FramedSettings = field(default_factory=FramedSettings)
     websocket: WebSocketSettings = field(default_factory=WebSocketSettings)
+    peer: PeerSettings = field(default_factory=PeerSettings)
     names: NamesSettings = field(default_factory=NamesSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
@@ -199,6 +204,7 @@ def known() -> list[str]:
     names += (f"http.tls.{name}" for name in _plain(TlsSettings))
     names += (f"framed.{name}" for name in _named(FramedSettings))
     names += (f"websocket.{name}" for name in _plain(WebSocketSettings))
+    names += (f"peer.{name}" for name in _named(PeerSettings) if name not in PEERS_LACK)
     names += (f"names.{name}" for name in _plain(NamesSettings))
     names += (f"auth.{name}" for name in _named(AuthSettings))
     names += (f"audit.{name}" for name in _plain(AuditSettings))
@@ -230,6 +236,7 @@ def build(texts: Texts) -> Config:
         http=_changed(defaults.http, "http.", texts),
         framed=_changed(defaults.framed, "framed.", texts),
         websocket=_changed(defaults.websocket, "websocket.", texts),
+        peer=_changed(defaults.peer, "peer.", texts),
         names=_changed(defaults.names, "names.", texts),
         auth=_changed(defaults.auth, "auth.", texts),
         audit=_changed(defaults.audit, "audit.", texts),
@@ -242,6 +249,7 @@ def build(texts: Texts) -> Config:
     config.kafka.tls.check("kafka.tls")
     config.http.tls.check("http.tls")
     config.framed.tls.check("framed.tls")
+    config.peer.check()
     read_rules(config.names.rules)
     config.auth.check()
     config.audit.check()
@@ -270,6 +278,12 @@ def refuse_exposure(config: Config) -> None:
             f"{part}.host {settings.host!r} can be reached from other machines, and nobody has "
             "to authenticate; listen on 127.0.0.1, have clients log in with "
             "auth.mechanisms=SCRAM-SHA-512, or accept the risk with --insecure"
+        )
+    if not (config.insecure or is_loopback(config.peer.host) or config.peer.tls.is_on):
+        raise InvalidSetting(
+            f"peer.host {config.peer.host!r} can be reached from other machines, and nodes do not "
+            "prove who they are; give them certificates with peer.tls.certificate and "
+            "peer.tls.client_ca, or accept the risk with --insecure"
         )
 
 

@@ -44,9 +44,9 @@ class Kind(IntEnum):
     PING = 0
     RING = 1
     BROADCAST = 2
-    REPLICA_FETCH = 16
-    REPLICA_RECORDS = 17
-    FORWARD = 32
+    FORWARD = 0x10
+    REPLICA_FETCH = 0x20
+    REPLICA_ANSWER = 0x21
 
 
 class Head(NamedTuple):
