@@ -1,0 +1,53 @@
+"""One way to start Spark: local by default, a cluster by its address, settings as measured."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+STREAMING = "org.apache.spark.sql.execution.streaming"
+SETTINGS = {
+    # Without Hadoop's native library each micro-batch of the default forks fifteen processes.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        f"{STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.stateStore.providerClass": f"{STREAMING}.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.metricsEnabled": "true",
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+}
+LOCAL = "local[*]"
+
+
+def start_spark(
+    name: str,
+    *,
+    master: str = LOCAL,
+    directory: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return a session; Spark's own scratch files go below `directory`."""
+    # The default worker is the first python3 on the PATH, which need not have our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen = SETTINGS | dict(settings or {})
+    if directory is not None:
+        chosen.setdefault("spark.local.dir", str(directory / "scratch"))
+        chosen.setdefault("spark.sql.warehouse.dir", str(directory / "warehouse"))
+    builder = SparkSession.builder.appName(name).master(master)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        chosen.setdefault("spark.driver.host", "127.0.0.1")
+        chosen.setdefault("spark.driver.bindAddress", "127.0.0.1")
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    return session
