@@ -1,6 +1,6 @@
 """The one source of truth of a cluster, as an interface: compare-and-set, watch and lease."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,16 +43,35 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A condition of a commit: when the key was last written, or when it was made; 0 is never."""
+    """A condition of a commit: when the key was last written, when it was made, if it is there."""
 
     key: str
     revision: int | None = None
     created: int | None = None
+    exists: bool | None = None
+
+    def holds(self, entry: Entry | None) -> bool:
+        """Return whether the condition is true of an entry."""
+        return (
+            self.revision in (None, entry.revision if entry else 0)
+            and self.created in (None, entry.created if entry else 0)
+            and self.exists in (None, entry is not None)
+        )
+
+
+def unchanged(key: str, entry: Entry | None) -> Compare:
+    """Return the condition that nobody has written the key since it was seen so."""
+    return absent(key) if entry is None else Compare(key, revision=entry.revision)
 
 
 def absent(key: str) -> Compare:
-    """Return the condition that nobody has made the key."""
-    return Compare(key, created=0)
+    """Return the condition that the key is not there."""
+    return Compare(key, exists=False)
+
+
+def present(key: str) -> Compare:
+    """Return the condition that the key is there."""
+    return Compare(key, exists=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +132,7 @@ class MetaStore(Protocol):
         """
         ...
 
-    def watch(self, prefix: str, revision: int) -> AsyncIterator[list[Event]]:
+    def watch(self, prefix: str, revision: int) -> AsyncGenerator[list[Event], None]:
         """Yield what changes under a prefix after a revision, in order, a list per commit or more.
 
         Raises HistoryLost if that is too long ago, StoreUnavailable if the store goes away.
