@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import structlog
 
 from chordmq.broker.producers import Incarnation
+from chordmq.broker.security.permissions import Permissions
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topics import Topics
 from chordmq.clock import Clock
@@ -31,6 +32,7 @@ class Host(Protocol):
 
     clock: Clock
     topics: Topics
+    permissions: Permissions
 
     @property
     def settings(self) -> BrokerSettings:

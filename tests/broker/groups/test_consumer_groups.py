@@ -108,6 +108,36 @@ def test_a_pattern_is_resolved_here_and_can_be_replaced_by_names(driver: Driver)
     assert beaten.assignment == ALL
 
 
+def test_a_pattern_matches_only_what_its_member_may_know_of(driver: Driver) -> None:
+    """C9: each member has its own eyes; changed permissions count at the next heartbeat."""
+    driver.view = TopicView([T, U])
+    allowed = {"t"}
+    every: dict[str, Any] = {"topics": frozenset(), "pattern": ".*"}
+    sees: dict[str, Any] = {"sees": allowed.__contains__}
+    assert driver.join("a", **every, **sees).assignment == ALL
+    assert not driver.group.subscribes("u")
+    driver.join("b", **every, sees={"u"}.__contains__)
+    assert driver.held("b") == {(U.id, 0), (U.id, 1)}
+    assert driver.held("a") == ALL
+    allowed.add("u")
+    driver.view = TopicView([T, U])  # a change of ACLs makes a new one
+    driver.beat("a", 1, **sees)
+    assert driver.group.image.epoch == 3, "the same topics, but other readers: all is planned anew"
+
+
+def test_a_member_not_heard_since_a_restart_keeps_what_its_pattern_gave_it(driver: Driver) -> None:
+    """C9: until it speaks nobody knows who it is, and so what it may see."""
+    driver.join("a", topics=frozenset(), pattern=".*", sees={"t"}.__contains__)
+    again = Driver()
+    for record in driver.group.image.records():
+        again.group.replay(record)
+    again.group.wake(0)
+    again.view = TopicView([T, U])
+    again.join("b", "u")
+    assert again.held("a") == again.group.image.target("a") == ALL
+    assert again.held("b") == {(U.id, 0), (U.id, 1)}
+
+
 def test_most_members_choose_the_assignor(driver: Driver) -> None:
     assert driver.group.assignor == "uniform"
     driver.join("a", assignor="range")

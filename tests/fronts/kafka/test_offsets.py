@@ -3,6 +3,7 @@
 import pytest
 
 from chordmq.broker.broker import Broker
+from chordmq.broker.cursors.cursors import EARLIEST
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topics import Topic
 from chordmq.codecs.kafka.messages.offset_commit import (
@@ -188,3 +189,14 @@ async def test_while_groups_are_loaded_clients_are_asked_to_come_back(
     old = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
     answer = await ask(OffsetFetchRequest(group_id="g", topics=old), 1)
     assert answer.topics[0].partitions[0].error_code == COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def test_a_share_group_has_no_offsets_to_commit(
+    ask: Ask, broker: Broker, topic: Topic
+) -> None:
+    """C4: as in Apache Kafka, who commits to a share group is told that it is none of its kind."""
+    await broker.cursors.loaded.wait()
+    await broker.cursors.open("g", "t", 0, start_ms=EARLIEST)
+    answer = await ask(committing((0, 5, None), topic=topic))
+    assert [row.error_code for row in answer.topics[0].partitions] == [GROUP_ID_NOT_FOUND]
+    assert await fetch(ask, 8, [0], topic) == [(0, -1, "", 0)]

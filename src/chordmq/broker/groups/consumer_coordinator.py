@@ -37,7 +37,7 @@ class ConsumerCoordinator:
         self._unlogged: dict[str, Written] = {}
         """The last write of each group that has one under way; answers wait for it."""
         self._topics = TopicView([])
-        self._topics_version = -1
+        self._topics_version = (-1, -1)
 
     async def heartbeat(self, group: ConsumerGroup, beat: Beat) -> Beaten:
         """Take a heartbeat of the consumer protocol, and answer when its effects are safe."""
@@ -153,10 +153,11 @@ class ConsumerCoordinator:
         return written
 
     def topics(self) -> TopicView:
-        """Return the node's topics; the same object until one of them changes."""
+        """Return the node's topics; the same object until they or who may see them changes."""
         topics = self._host.topics
-        if topics.version != self._topics_version:
-            self._topics_version = topics.version
+        version = (topics.version, self._host.permissions.acl.version)
+        if version != self._topics_version:
+            self._topics_version = version
             self._topics = TopicView(
                 TopicFacts(topic.name, topic.id, len(topic.partitions), topic.is_internal)
                 for topic in topics

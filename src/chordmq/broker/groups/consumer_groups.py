@@ -62,6 +62,11 @@ class ConsumerState(Enum):
     STABLE = "Stable"
 
 
+def sees_all(_topic: str) -> bool:
+    """Say that a member may know of every topic: nobody asks who it is."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
     """One heartbeat; what is None has not changed since the last."""
@@ -78,6 +83,8 @@ class Beat:
     pattern: str | None = None
     assignor: str | None = None
     owned: Assignment | None = None
+    sees: Callable[[str], bool] = sees_all
+    """Says whether the member may know of a topic; its pattern matches no other."""
 
     @property
     def is_full(self) -> bool:
@@ -111,6 +118,8 @@ class ConsumerGroup:
         self._session_timeout_ms = session_timeout_ms
         self._outbox: list[ConsumerRecord] = []
         self._view: TopicView | None = None  # the topics that the target was made of
+        self._names: dict[str, frozenset[str]] = {}  # what members read by that plan
+        self._sees: dict[str, Callable[[str], bool]] = {}  # of members heard since the start
         self._sessions = Deadlines()
         self._patience = Deadlines()  # members that must give up partitions or join again by then
 
@@ -146,6 +155,9 @@ class ConsumerGroup:
         self._check_wishes(beat)
         member = self._admit(beat) if beat.epoch == JOINING else self._known(beat)
         member = _updated(member, beat)
+        if beat.member_id not in self._sees:
+            self._view = None  # what its pattern matches is to be looked up with its own eyes
+        self._sees[beat.member_id] = beat.sees
         before = self.image.holding(member.member_id)
         holding = self.settle(member, beat.owned, topics, now_ms)
         is_told = beat.epoch == JOINING or beat.is_full or holding.assigned != before.assigned
@@ -199,8 +211,7 @@ class ConsumerGroup:
         """Return whether a member reads this topic."""
         view = self._view
         return any(
-            topic in member.topics
-            or (member.pattern and view is not None and topic in view.matching(member.pattern))
+            topic in (member.topics if view is None else self.subscribed(member, view))
             for member in self.image.members.values()
         )
 
@@ -301,7 +312,12 @@ class ConsumerGroup:
         """Return the names that a member reads by name or by pattern."""
         if not member.pattern:
             return member.topics
-        return member.topics | topics.matching(member.pattern)
+        found = topics.matching(member.pattern)
+        sees = self._sees.get(member.member_id)
+        if sees is None:  # nobody knows yet who it is: it keeps what it has
+            kept = {topic_id for topic_id, _ in self.image.target(member.member_id)}
+            return member.topics | {name for name in found if topics.by_name[name].id in kept}
+        return member.topics | {name for name in found if sees(name)}
 
     def _write(self, record: ConsumerRecord) -> None:
         self._outbox.append(record)
@@ -368,6 +384,7 @@ class ConsumerGroup:
         self._write(HoldingRecord(self.group_id, member_id, None))
         self._write(TargetRecord(self.group_id, member_id, None))
         self._write(MemberRecord(self.group_id, member_id, None))
+        self._sees.pop(member_id, None)
         self._sessions.discard(member_id)
         self._patience.discard(member_id)
 
@@ -390,6 +407,8 @@ class ConsumerGroup:
             for member_id, member in image.members.items()
         }
         digest = topics.digest(frozenset().union(*names.values()))
+        is_changed |= any(self._names.get(one, new) != new for one, new in names.items())
+        self._names = names
         if is_changed or digest != image.topics_digest:
             self._bump(digest)
         if image.epoch > image.target_epoch:

@@ -142,6 +142,11 @@ class ShareCoordinator:
         """Return whether a share group has this id."""
         return group_id in self._groups or bool(self._cursors.of_group(group_id))
 
+    def refuse(self, group_id: str) -> None:
+        """Raise GroupNotFound for who takes a share group for one that commits offsets."""
+        if self.has(group_id):
+            raise GroupNotFound(f"Group {group_id} is not a consumer group.")
+
     def find(self, group_id: str) -> ShareGroup:
         """Return the group, or raise GroupNotFound."""
         self._cursors.check_loaded()

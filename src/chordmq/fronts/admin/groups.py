@@ -261,6 +261,7 @@ async def delete_group(call: Call) -> None:
 
 
 async def _commit(call: Call, group: str, commits: list[Commit]) -> None:
+    call.broker.share_groups.refuse(group)
     for result in await call.broker.groups.commit(group, OUTSIDER, commits):
         if isinstance(result, ChordMQError):
             raise result

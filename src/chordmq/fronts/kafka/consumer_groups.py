@@ -1,9 +1,16 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: the group protocol of KIP-848."""
 
 import uuid
+from functools import partial
 
 from chordmq.broker.groups.assignors import Assignment
-from chordmq.broker.groups.consumer_groups import JOINING, LEAVING, Beat, ConsumerGroup
+from chordmq.broker.groups.consumer_groups import (
+    JOINING,
+    LEAVING,
+    Beat,
+    ConsumerGroup,
+    sees_all,
+)
 from chordmq.broker.groups.consumer_image import LEFT_FOR_NOW, ConsumerMember
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.kafka.messages import consumer_group_describe as described
@@ -40,8 +47,7 @@ async def consumer_group_heartbeat(
         for topic in request.subscribed_topic_names or ():
             call.check(Operation.DESCRIBE, Kind.TOPIC, topic)
         _check(request)
-        if call.broker.share_groups.has(request.group_id):
-            raise GroupNotFound(f"Group {request.group_id} is not a consumer group.")
+        call.broker.share_groups.refuse(request.group_id)
         beaten = await call.broker.groups.consumer_heartbeat(request.group_id, _beat(call, request))
     except ChordMQError as error:
         return ConsumerGroupHeartbeatResponse(
@@ -96,6 +102,9 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 def _beat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Beat:
     names, owned = request.subscribed_topic_names, request.topic_partitions
     timeout_ms = request.rebalance_timeout_ms
+    permissions = call.broker.permissions
+    who = (call.client.principal, call.client_host)
+    sees = partial(permissions.acl.allows, *who, Operation.DESCRIBE, Kind.TOPIC)
     return Beat(
         member_id=request.member_id,
         epoch=request.member_epoch,
@@ -107,6 +116,7 @@ def _beat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Beat:
         topics=None if names is None else frozenset(names),
         pattern=request.subscribed_topic_regex,
         assignor=request.server_assignor,
+        sees=sees if permissions.is_enforced else sees_all,
         owned=None
         if owned is None
         else frozenset((part.topic_id, index) for part in owned for index in part.partitions),

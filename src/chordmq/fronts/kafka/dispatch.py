@@ -65,14 +65,14 @@ class Api:
     """The answer waits for new records or for the members of a group, not for this node's work."""
 
 
-def api_versions(call: Call, request: ApiVersionsRequest) -> bytearray:
-    """Tell the client which APIs and versions it may use; each version is written once."""
-    return bytearray(_supported(call.version))
+def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Tell the client which APIs and versions it may use."""
+    return _supported()
 
 
 @cache
-def _supported(version: int) -> bytearray:
-    response = ApiVersionsResponse(
+def _supported() -> ApiVersionsResponse:
+    return ApiVersionsResponse(
         api_keys=_advertised(),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=0, max_version=level)
@@ -84,7 +84,11 @@ def _supported(version: int) -> bytearray:
             for name, level in FEATURES.items()
         ],
     )
-    return encode(response, version)
+
+
+@cache
+def _written_once(version: int) -> bytes:
+    return bytes(encode(_supported(), version))
 
 
 def answer(api: Api, call: Call, frame: memoryview, header: RequestHeader) -> Result:
@@ -92,11 +96,12 @@ def answer(api: Api, call: Call, frame: memoryview, header: RequestHeader) -> Re
     if api.request is None:
         result: Result = api.handle(call, frame, header.body)
         return result
-    response = api.handle(call, decode(api.request, call.version, frame, header.body))
+    request = decode(api.request, call.version, frame, header.body)
+    if api.handle is api_versions:  # asked first by every connection, and always the same
+        return [bytearray(_written_once(call.version))]
+    response = api.handle(call, request)
     if isinstance(response, Coroutine):
         return _encoded(response, call.version)
-    if isinstance(response, bytearray):
-        return [response]
     return [encode(response, call.version)]
 
 

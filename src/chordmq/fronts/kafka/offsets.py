@@ -61,6 +61,7 @@ async def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommi
     )
     try:
         call.check(Operation.READ, Kind.GROUP, request.group_id)
+        call.broker.share_groups.refuse(request.group_id)
         results = await call.broker.groups.commit(
             request.group_id, identity, commits, request.retention_time_ms
         )

@@ -244,6 +244,7 @@ async def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnO
     try:
         call.check(Operation.WRITE, Kind.TRANSACTIONAL_ID, request.transactional_id)
         call.check(Operation.READ, Kind.GROUP, request.group_id)
+        call.broker.share_groups.refuse(request.group_id)
         results = await _commit_offsets(call, request, commits)
     except ChordMQError as error:
         code = _code_of(error, False, call.version >= COMMIT_ABORTABLE_SINCE)
