@@ -33,7 +33,8 @@ SOFTWARE_NAME = "chordmq-python"
 
 # Newer versions of Produce, Fetch, OffsetCommit and OffsetFetch name topics by id alone, and the
 # client speaks of them by name; older ones of the rest keep the same facts in other fields (brokers
-# before Kafka 3.0).
+# before Kafka 3.0). Newer versions of the transaction requests are for brokers, or for clients that
+# change their epoch with every transaction.
 SPOKEN = {
     0: range(3, 13),
     1: range(4, 13),
@@ -42,6 +43,9 @@ SPOKEN = {
     10: range(4, 7),
     13: range(3, 6),
     20: range(6, 7),
+    24: range(4),
+    26: range(5),
+    28: range(3, 5),
 }
 
 LOGIN = frozenset({SaslHandshakeRequest.api_key, SaslAuthenticateRequest.api_key})
