@@ -43,6 +43,8 @@ Row = tuple[int, int, bytes | None, bytes | None, Headers]
 _TIMESTAMP = attrgetter("timestamp")
 _NULL = b"\x01"
 _ZERO = b"\x00"
+_NOTHING_AND_NO_TIME = b"\x00\x00"
+"""No attributes, and the time of the batch."""
 _TABLE_MAX = SMALL // 2  # the table holds zigzag forms, which are twice as large
 
 
@@ -94,6 +96,64 @@ def build_batch(  # noqa: PLR0913  these are the fields of a batch header
     )
     rows = [(time - start, i, k, v, h) for i, (time, k, v, h) in enumerate(records)]
     return _assemble(header, compress(compression, _encode_rows(rows)))
+
+
+class AlikeRecords(NamedTuple):
+    """Records that differ in their values only; key and headers are written already."""
+
+    key: bytes
+    headers: bytes
+    values: Sequence[bytes]
+
+
+def prepare_key(key: bytes | None) -> bytes:
+    """Return a key as it stands in a record."""
+    return _NULL if key is None else varint(len(key)) + key
+
+
+def build_alike(timestamp: int, groups: Sequence[AlikeRecords]) -> bytearray:
+    """Return one batch with all records of the groups in their order, all of one time."""
+    count = sum(len(group.values) for group in groups)
+    assert count, "a batch holds at least one record"
+    header = BatchHeader(
+        base_offset=0,
+        size=0,
+        leader_epoch=-1,
+        crc=0,
+        attributes=Compression.NONE,
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        record_count=count,
+    )
+    return _assemble(header, _encode_alike(groups))
+
+
+def _encode_alike(groups: Sequence[AlikeRecords]) -> bytes:
+    out: list[bytes] = []
+    table, table_max = UVARINTS, _TABLE_MAX
+    offset = 0
+    for key, headers, values in groups:
+        around = 2 + len(key) + len(headers)
+        for value in values:
+            length = len(value)
+            place = table[offset << 1] if offset < table_max else varint(offset)
+            before = table[length << 1] if length < table_max else varint(length)
+            size = around + len(place) + len(before) + length
+            out += (
+                table[size << 1] if size < table_max else varint(size),
+                _NOTHING_AND_NO_TIME,
+                place,
+                key,
+                before,
+                value,
+                headers,
+            )
+            offset += 1
+    return b"".join(out)
 
 
 def rebuild_batch(batch: Buffer, compression: Compression, level: int | None = None) -> bytearray:
@@ -175,14 +235,15 @@ def _encode_rows(rows: Iterable[Row]) -> bytearray:
             else:
                 size = len(part)
                 body += (table[size << 1] if size < table_max else varint(size)) + part
-        body += _encode_headers(headers) if headers else _ZERO
+        body += prepare_headers(headers) if headers else _ZERO
         size = len(body)
         out += table[size << 1] if size < table_max else varint(size)
         out += body
     return out
 
 
-def _encode_headers(headers: Headers) -> bytes:
+def prepare_headers(headers: Headers) -> bytes:
+    """Return headers as they stand in a record."""
     out = bytearray(varint(len(headers)))
     for name, value in headers:
         encoded = name.encode()
