@@ -14,12 +14,13 @@ import structlog
 from chordmq.broker.security import credentials
 from chordmq.broker.security.auth_settings import OAUTHBEARER, AuthSettings
 from chordmq.broker.security.failed_logins import FailedLogins
+from chordmq.broker.security.logins import Logins
 from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
 from chordmq.broker.security.users import TOKEN_PREFIX, Users
 from chordmq.client.breaker import Breaker
 from chordmq.clock import Clock
 from chordmq.errors import AuthenticationFailed, UnsupportedSaslMechanism
-from chordmq.storage.metadata.access import Credential
+from chordmq.broker.security.accounts import Credential
 
 if TYPE_CHECKING:
     from chordmq.broker.extensions import AuthenticationBackend
@@ -61,6 +62,8 @@ class Authenticator:
         self.users = users
         self.clock = clock
         self.mechanisms = settings.offered
+        self.logins = Logins(users)
+        """What the connections of all fronts live by."""
         self.failed_logins = FailedLogins(clock)
         self.counts: Counter[tuple[str, str]] = Counter()
         """Logins by mechanism and outcome."""
@@ -182,10 +185,9 @@ class Authenticator:
                     return Login(principal)
             if self._directory is not None:
                 return Login(await self._directory.check(name, password))
-        await self._check_own_password(name, password)
-        return Login(Principal(name))
+        return Login(Principal(name), proof=await self._check_own_password(name, password))
 
-    async def _check_own_password(self, name: str, password: str) -> None:
+    async def _check_own_password(self, name: str, password: str) -> Credential:
         user = self.users.find(name)
         mechanism = next(iter(user.credentials if user else ()), credentials.FIRST)
         credential = self.credential(mechanism, name)
@@ -193,18 +195,19 @@ class Authenticator:
         # same credential, is recognised by a keyed hash of it.
         known = hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
         if self._known.get(known) == credential:
-            return
+            return credential
         if not await asyncio.to_thread(credentials.fits, mechanism, password, credential):
             raise AuthenticationFailed("wrong password" if user else "unknown user")
         self._known[known] = credential
         if len(self._known) > REMEMBERED_MAX:
             self._known.popitem(last=False)
+        return credential
 
     def _own_token(self, text: str) -> Login:
         token = self.users.token(text)
         if token is None:
             raise AuthenticationFailed("the token is unknown, revoked or expired")
-        return Login(Principal(token.user), token.expires_ms)
+        return Login(Principal(token.user), token.expires_ms, token)
 
 
 def _token_checker(settings: AuthSettings, clock: Clock) -> "TokenChecker | None":

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import secrets
 
-from chordmq.storage.metadata.access import Credential
+from chordmq.broker.security.accounts import Credential
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The SCRAM mechanisms, each with its hash function."""

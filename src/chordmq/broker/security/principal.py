@@ -1,6 +1,8 @@
 """Who asks: the identity that a connection has proved."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from chordmq.broker.security.accounts import Credential, TokenRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,8 @@ class Login:
 
     principal: Principal
     expires_ms: int | None = None
+    proof: Credential | TokenRow | None = field(default=None, repr=False)
+    """What this node keeps that has proved it; None if somebody else vouches for it."""
 
 
 ANONYMOUS = Principal("ANONYMOUS")

@@ -9,7 +9,7 @@ from chordmq.broker.security.auth_settings import OAUTHBEARER, PLAIN, SCRAM_256,
 from chordmq.broker.security.principal import Login, Principal
 from chordmq.broker.security.scram import ScramServer
 from chordmq.errors import AuthenticationFailed
-from chordmq.storage.metadata.access import Credential
+from chordmq.broker.security.accounts import Credential
 
 MESSAGE_SIZE_MAX = 128 * 1024
 """Bearer tokens with many groups are the longest messages that are meant seriously."""
@@ -84,7 +84,7 @@ class Scram(Exchange):
         except ValueError as error:
             raise self._failed(server.name, str(error)) from None
         self._authenticator.succeeded(self._mechanism, server.name, self._address)
-        return Step(final, Login(Principal(server.name)))
+        return Step(final, Login(Principal(server.name), proof=server.credential))
 
     def _credential(self, name: str) -> Credential:
         self._authenticator.refuse_guessing(self._mechanism, name, self._address)

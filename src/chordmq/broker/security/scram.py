@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Callable
 
 from chordmq.broker.security.credentials import HASHES
-from chordmq.storage.metadata.access import Credential
+from chordmq.broker.security.accounts import Credential
 
 NONCE_SIZE = 24
 
@@ -34,7 +34,7 @@ class ScramServer:
         self.name = ""
         self._hash = HASHES[mechanism]
         self._find = find
-        self._credential: Credential
+        self.credential: Credential
         self._nonce = ""
         self._header = ""
         self._begun = ""
@@ -48,11 +48,11 @@ class ScramServer:
         self.name = _unescape(found["name"])
         if _unescape(found["on_behalf_of"] or "") not in ("", self.name):
             raise ValueError("nobody may act on behalf of another user")
-        self._credential = self._find(self.name)
+        self.credential = self._find(self.name)
         self._header = found["header"]
         self._nonce = found["nonce"] + secrets.token_urlsafe(NONCE_SIZE)
-        salt = base64.b64encode(self._credential.salt).decode()
-        reply = f"r={self._nonce},s={salt},i={self._credential.iterations}"
+        salt = base64.b64encode(self.credential.salt).decode()
+        reply = f"r={self._nonce},s={salt},i={self.credential.iterations}"
         self._begun = f"{found['bare']},{reply}"
         return reply
 
@@ -67,7 +67,7 @@ class ScramServer:
             raise ValueError("the nonce is another one")
         signed = f"{self._begun},{found['signed']}".encode()
         self._begun = ""
-        credential = self._credential
+        credential = self.credential
         signature = hmac.digest(credential.stored_key, signed, self._hash)
         proof = _decode(found["proof"])
         if len(proof) != len(signature):

@@ -4,13 +4,14 @@ import asyncio
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from chordmq.broker.security.credentials import HASHES, derive
+from chordmq.broker.security.principal import Login
 from chordmq.clock import Clock
 from chordmq.errors import InvalidRequest, UnknownToken, UnknownUser, UserExists
-from chordmq.storage.metadata.access import AccessTable, Credential, TokenRow, UserRow
+from chordmq.broker.security.accounts import AccessTable, Credential, TokenRow, UserRow
 from chordmq.storage.metadata.database import Database
 
 NAME_LENGTH_MAX = 255
@@ -31,6 +32,8 @@ class Users:
         self._users = {user.name: user for user in self._table.users()}
         self._tokens = {token.digest: token for token in self._table.tokens()}
         self._changing = asyncio.Lock()
+        self.watchers: list[Callable[[str], None]] = []
+        """Called with the name of a user that has changed or gone."""
 
     @property
     def secret(self) -> bytes:
@@ -61,7 +64,7 @@ class Users:
             await self._save(UserRow(name, is_admin, credentials))
 
     async def set_password(self, name: str, password: str) -> None:
-        """Replace the password; connections that are open stay open until they must log in."""
+        """Replace the password; connections that the old one has let in are ended."""
         self.get(name)
         credentials = await _credentials(password)
         async with self._changing:
@@ -115,12 +118,13 @@ class Users:
         return token, text
 
     async def remove_token(self, name: str, token_id: str) -> None:
-        """Revoke a token; it lets nobody in from now on."""
+        """Revoke a token; it lets nobody in from now on, and whom it has let in must go."""
         async with self._changing:
             for token in self.tokens(name):
                 if token.id == token_id:
                     await self._table.remove_token(token_id)
                     del self._tokens[token.digest]
+                    self._tell(name)
                     return
         raise UnknownToken(f"{name!r} has no token {token_id!r}")
 
@@ -133,15 +137,29 @@ class Users:
             return None
         return token
 
+    def vouches_for(self, login: Login) -> bool:
+        """Return whether what has proved a login is still there; what others vouch for is."""
+        proof = login.proof
+        if isinstance(proof, TokenRow):
+            return proof.digest in self._tokens
+        user = self._users.get(login.principal.name)
+        return proof is None or (user is not None and proof in user.credentials.values())
+
     async def _save(self, user: UserRow) -> None:
         await self._table.save(user)
         self._users[user.name] = user
+        self._tell(user.name)
 
     async def _forget(self, name: str) -> None:
         await self._table.remove(name)
         del self._users[name]
         for token in self.tokens(name):
             del self._tokens[token.digest]
+        self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        for watcher in self.watchers:
+            watcher(name)
 
 
 def check_name(name: str) -> None:

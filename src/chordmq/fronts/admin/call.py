@@ -1,7 +1,8 @@
 """What a handler knows about the HTTP request it answers, and what all requests share."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TypeVar
@@ -13,8 +14,9 @@ from starlette.requests import Request
 from chordmq.broker.appends import Appends
 from chordmq.broker.broker import Broker
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
+from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import Principal
-from chordmq.errors import InvalidRequest, ShuttingDown
+from chordmq.errors import AuthenticationFailed, InvalidRequest, ShuttingDown
 from chordmq.fronts.admin.settings import HttpSettings
 
 JSON = "application/json"
@@ -51,6 +53,7 @@ class Call:
         self.host = request.client.host if request.client else ""
         self.principal: Principal = request.state.principal
         self._held = 0
+        self._farewell = ""
 
     def path(self, name: str) -> str:
         """Return a part of the path."""
@@ -68,6 +71,29 @@ class Call:
         return not permissions.is_enforced or permissions.acl.allows(
             self.principal, self.host, operation, kind, name
         )
+
+    @contextmanager
+    def living_by_login(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Have `wake` called if the login is taken back meanwhile; `check_login` raises then."""
+
+        def end(reason: str) -> None:
+            self._farewell = reason
+            wake()
+
+        authenticator: Authenticator | None = self.request.state.authenticator
+        if authenticator is None:
+            yield
+            return
+        authenticator.logins.hold(self, self.request.state.login, end)
+        try:
+            yield
+        finally:
+            authenticator.logins.release(self)
+
+    def check_login(self) -> None:
+        """Raise AuthenticationFailed if the login was taken back while the client waited."""
+        if self._farewell:
+            raise AuthenticationFailed(self._farewell)
 
     def query(self, kind: type[T]) -> T:
         """Return what stands after the question mark."""

@@ -17,6 +17,7 @@ from chordmq.broker.audit.chain import OK
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import ANONYMOUS, Principal
+from chordmq.broker.security.principal import Login as Proved
 from chordmq.errors import AuthenticationFailed, ClusterAccessDenied
 
 PUBLIC = frozenset({"/healthz", "/ready"})
@@ -65,7 +66,8 @@ class Login:
             await JSONResponse(facts, HTTPStatus.MISDIRECTED_REQUEST)(scope, receive, send)
             return
         try:
-            request.state.principal = await self._principal(request)
+            request.state.login = await self._login(request)
+            request.state.principal = request.state.login.principal
         except AuthenticationFailed as error:
             facts = {"error": "AuthenticationFailed", "message": str(error)}
             refusal = JSONResponse(facts, HTTPStatus.UNAUTHORIZED, CHALLENGE)
@@ -95,25 +97,23 @@ class Login:
 
         return telling
 
-    async def _principal(self, request: Request) -> Principal:
+    async def _login(self, request: Request) -> Proved:
         authenticator = self._door.authenticator()
         if authenticator is None:
             if self._door.is_closed:
                 raise AuthenticationFailed("the node is starting and knows nobody yet")
-            return ANONYMOUS
+            return Proved(ANONYMOUS)
         scheme, _, value = request.headers.get("authorization", "").partition(" ")
         address = request.client.host if request.client else ""
         if scheme.lower() == BASIC:
             name, password = _name_and_password(value)
-            login = await authenticator.check_password(name, password, address, "HTTP-BASIC")
-            return login.principal
+            return await authenticator.check_password(name, password, address, "HTTP-BASIC")
         if scheme.lower() == BEARER:
-            login = await authenticator.check_token(value.strip(), address, "HTTP-BEARER")
-            return login.principal
-        certified = getattr(request.state, "certified", ANONYMOUS)
+            return await authenticator.check_token(value.strip(), address, "HTTP-BEARER")
+        certified: Principal = getattr(request.state, "certified", ANONYMOUS)
         if certified is ANONYMOUS and authenticator.is_required:
             raise AuthenticationFailed("log in with a password, a token or a certificate")
-        return certified
+        return Proved(certified)
 
 
 def is_local_name(host: str) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Sequence
+from contextlib import closing
 from http import HTTPStatus
 from typing import Annotated
 
@@ -259,12 +260,11 @@ async def read(call: Call, query: ReadQuery) -> ReadRecords:
     feed = Feed(partitions, starts(call, partitions, query))
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + query.wait_ms / 1000
-    try:
+    with call.living_by_login(feed.wake), closing(feed):
         found = feed.take(count_max, query.max_bytes)
         while not found and (left_s := deadline_s - loop.time()) > 0 and await feed.more(left_s):
+            call.check_login()
             found = feed.take(count_max, query.max_bytes)
-    finally:
-        feed.close()
     return _answer(call, query.encoding, found, feed, partitions)
 
 

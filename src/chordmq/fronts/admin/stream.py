@@ -59,7 +59,8 @@ class EventStream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the client or the topic goes away."""
         try:
-            await super().__call__(scope, receive, patient(scope, send))
+            with self._call.living_by_login(self._feed.wake):
+                await super().__call__(scope, receive, patient(scope, send))
         except TimeoutError:
             pass  # the connection is gone
         finally:
@@ -102,7 +103,8 @@ class EventStream(StreamingResponse):
         return b"".join(_event("gap", position, msgspec.json.encode(gap)) for gap in gaps)
 
     def _check_again(self) -> None:
-        """End the stream when a change of ACLs forbids it."""
+        """End the stream when a change of ACLs forbids it, or the login is not good any more."""
+        self._call.check_login()
         version = self._call.broker.permissions.acl.version
         if version != self._acl_version:
             self._acl_version = version

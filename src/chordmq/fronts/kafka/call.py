@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from chordmq.broker.broker import Broker
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.security.auth import Authenticator
-from chordmq.broker.security.principal import ANONYMOUS, Principal
+from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
 from chordmq.broker.security.quotas import Buckets
 from chordmq.broker.setting import INT_MAX
 from chordmq.errors import MutationQuotaExceeded
@@ -44,6 +44,8 @@ class Client:
 
     host: str
     principal: Principal = ANONYMOUS
+    login: Login | None = None
+    """What the client has logged in with last, if it has."""
     sasl: SaslSession | None = None
     """How far the login has come; None where nobody can log in."""
     fetch_session: FetchSession | None = None

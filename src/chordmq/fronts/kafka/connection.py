@@ -73,6 +73,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._is_draining = False
         self._is_closed = False
         self._is_stranger = False
+        self._farewell = "the node is shutting down"
         self.last_active_s = front.listener.clock.monotonic_s()
 
     # What the transport tells.
@@ -133,6 +134,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             work.cancel()
         if self._client.fetch_session is not None:
             self._client.fetch_session.close()
+        if self._front.authenticator is not None:
+            self._front.authenticator.logins.release(self)
         self._front.share_sessions.disconnected(self._client, self._front.broker.cursors)
         self._frames.clear()
         self._answers.clear()
@@ -197,11 +200,19 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if sasl is None:
             return
         if sasl.state is State.OPEN:
+            assert self._front.authenticator is not None
+            if self._client.login is not None:
+                self._front.authenticator.logins.hold(self, self._client.login, self._expel)
             self._reader.frame_size_max = self._listener.settings.frame_size_max
             self._is_stranger = False
         elif sasl.state is State.OVER:
             self._send()
             self.close("the login failed")
+
+    def _expel(self, reason: str) -> None:
+        """Answer what has arrived, then hang up on a client whose login is not good any more."""
+        self._farewell = reason
+        self.drain()
 
     def _work(self) -> None:
         """Begin as many requests as may be begun, and send what is ready."""
@@ -381,7 +392,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._answers.pop()
             self._frames.clear()
         if not (self._answers or self._frames):
-            self.close("the node is shutting down")
+            self.close(self._farewell)
 
     def _read(self, wanted: bool) -> None:
         """Pause or resume reading; a draining or throttled connection stays paused."""

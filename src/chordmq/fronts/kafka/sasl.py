@@ -80,7 +80,7 @@ async def authenticate(
     lifetime_ms = _lifetime_ms(authenticator, step.login)
     now_s = authenticator.clock.monotonic_s()
     session.prove(now_s + lifetime_ms / 1000 if lifetime_ms else math.inf)
-    client.principal = step.login.principal
+    client.login, client.principal = step.login, step.login.principal
     return step.reply, lifetime_ms
 
 

@@ -148,6 +148,10 @@ class WebSocketConnection(asyncio.Protocol):
         who = Who(login.principal, self._host, self.number)
         self._session = session = Session(self, broker, self._subprotocol, who)
         self.front.enter(self, broker)
+        authenticator = self.front.authenticator()
+        if authenticator is not None:
+            end = partial(self.end, CloseCode.POLICY_VIOLATION)
+            authenticator.logins.hold(self, login, end)
         if login.expires_ms is not None:
             left_s = (login.expires_ms - self._listener.clock.now_ms()) / 1000
             self._end_after(left_s, partial(self.end, CloseCode.POLICY_VIOLATION, EXPIRED))

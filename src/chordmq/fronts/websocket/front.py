@@ -103,6 +103,9 @@ class WebSocketFront:
         broker = self.connections.pop(connection, None)
         if broker is not None:
             broker.presence.leave(connection)
+            authenticator = self.authenticator()
+            if authenticator is not None:
+                authenticator.logins.release(connection)
 
     def look_again(self) -> None:
         """Have all clients follow a change of topics or permissions."""
