@@ -120,7 +120,7 @@ def start_chordmq(directory: Path, settings: Sequence[str] = (), *, is_open: boo
         ports.write_text(f"{free_port()} {free_port()}")
     port, http_port = (int(text) for text in ports.read_text().split())
     chosen = [f"data_dir={directory}/data", f"kafka.port={port}", f"http.port={http_port}"]
-    chosen += ["framed.port=0"]
+    chosen += ["framed.port=0", "provider.port=0"]
     command = [sys.executable, "-m", "chordmq", "serve"]
     for setting in (*chosen, *settings):
         command += ["--set", setting]

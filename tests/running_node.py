@@ -34,6 +34,7 @@ class RunningNode:
         self.address = ("127.0.0.1", free_port())
         self.http_address = ("127.0.0.1", free_port())
         self.framed_address = ("127.0.0.1", free_port())
+        self.provider_address = ("127.0.0.1", free_port())
         self.settings = SETTINGS | dict(settings or {})
         self.file_size_max: int | None = None
         """Bytes beyond which the kernel lets no file of the node grow; None for no limit."""
@@ -142,6 +143,7 @@ class RunningNode:
             "kafka.port": str(self.address[1]),
             "http.port": str(self.http_address[1]),
             "framed.port": str(self.framed_address[1]),
+            "provider.port": str(self.provider_address[1]),
             **self.settings,
         }
         command = [sys.executable, "-m", "chordmq", "serve"]

@@ -15,6 +15,7 @@ from chordmq.errors import CannotStart
 from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
+from chordmq.fronts.provider.settings import ProviderSettings
 from chordmq.node import Node, running
 from chordmq.records.record import NewRecord
 from tests.running_node import free_port
@@ -26,6 +27,7 @@ def config(directory: Path, *, http_port: int = 0, kafka_port: int = 0) -> Confi
         kafka=ListenerSettings(port=kafka_port),
         http=HttpSettings(port=http_port),
         framed=FramedSettings(port=0),
+        provider=ProviderSettings(port=0),
     )
 
 

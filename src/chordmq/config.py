@@ -27,6 +27,7 @@ from chordmq.fronts.certificates import TlsSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.fronts.peer.settings import PeerSettings
+from chordmq.fronts.provider.settings import ProviderSettings
 from chordmq.fronts.websocket.settings import WebSocketSettings
 from chordmq.logs import ROOT, LogsSettings, check_level
 
@@ -87,6 +88,7 @@ class Config:
     kafka: ListenerSettings = field(default_factory=ListenerSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     framed: FramedSettings = field(default_factory=FramedSettings)
+    provider: ProviderSettings = field(default_factory=ProviderSettings)
     websocket: WebSocketSettings = field(default_factory=WebSocketSettings)
     peer: PeerSettings = field(default_factory=PeerSettings)
     names: NamesSettings = field(default_factory=NamesSettings)
@@ -199,10 +201,10 @@ def variable(name: str) -> str:
 def known() -> list[str]:
     """Return the name of every setting, except the levels of single modules."""
     names = [*_plain(Config)]
-    names += (f"kafka.{name}" for name in _named(ListenerSettings))
+    for front, kind in _fronts().items():
+        names += (f"{front}.{name}" for name in _named(kind))
     names += (f"http.{name}" for name in HTTP_SETTINGS)
     names += (f"http.tls.{name}" for name in _plain(TlsSettings))
-    names += (f"framed.{name}" for name in _named(FramedSettings))
     names += (f"websocket.{name}" for name in _plain(WebSocketSettings))
     names += (f"peer.{name}" for name in _named(PeerSettings) if name not in PEERS_LACK)
     names += (f"names.{name}" for name in _plain(NamesSettings))
@@ -232,9 +234,8 @@ def build(texts: Texts) -> Config:
         check_level(module, level)
     config = dataclasses.replace(
         _changed(defaults, "", texts),
-        kafka=_changed(defaults.kafka, "kafka.", texts),
+        **{name: _changed(getattr(defaults, name), f"{name}.", texts) for name in _fronts()},
         http=_changed(defaults.http, "http.", texts),
-        framed=_changed(defaults.framed, "framed.", texts),
         websocket=_changed(defaults.websocket, "websocket.", texts),
         peer=_changed(defaults.peer, "peer.", texts),
         names=_changed(defaults.names, "names.", texts),
@@ -246,9 +247,8 @@ def build(texts: Texts) -> Config:
         broker=BrokerSettings.from_texts(_below("broker.", texts)),
         logs=logs,
     )
-    config.kafka.tls.check("kafka.tls")
-    config.http.tls.check("http.tls")
-    config.framed.tls.check("framed.tls")
+    for name, settings in listeners(config).items():
+        settings.tls.check(f"{name}.tls")
     config.peer.check()
     read_rules(config.names.rules)
     config.auth.check()
@@ -270,8 +270,7 @@ def extension_settings(texts: Texts) -> dict[str, dict[str, str]]:
 
 def refuse_exposure(config: Config) -> None:
     """Refuse to listen beyond this machine where nobody has to authenticate."""
-    listeners = {"kafka": config.kafka, "http": config.http, "framed": config.framed}
-    for part, settings in listeners.items():
+    for part, settings in listeners(config).items():
         if config.insecure or is_loopback(settings.host) or demands_login(config, settings):
             continue
         raise InvalidSetting(
@@ -295,7 +294,24 @@ def demands_login(config: Config, settings: ListenerSettings) -> bool:
 
 def knows_certificates(config: Config) -> bool:
     """Say whether a client's certificate can prove who it is."""
-    return any(one.tls.client_auth != "none" for one in (config.kafka, config.http, config.framed))
+    return any(one.tls.client_auth != "none" for one in listeners(config).values())
+
+
+def listeners(config: Config) -> dict[str, ListenerSettings]:
+    """Return where clients come in, by front."""
+    return {name: getattr(config, name) for name in (*_fronts(), "http")}
+
+
+def _fronts() -> dict[str, type]:
+    """Return the fronts whose settings are those of a listener and more; HTTP's are fewer."""
+    hints = get_type_hints(Config)
+    return {
+        name: kind
+        for name, kind in hints.items()
+        if isinstance(kind, type)
+        and issubclass(kind, ListenerSettings)
+        and kind not in (HttpSettings, PeerSettings)
+    }
 
 
 def is_loopback(host: str) -> bool:

@@ -5,7 +5,6 @@ import errno
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -29,15 +28,14 @@ from chordmq.fronts.admin.connection import HttpFront
 from chordmq.fronts.admin.http3 import Http3
 from chordmq.fronts.admin.login import Door, is_local_name
 from chordmq.fronts.admin.measures import http_measures
-from chordmq.fronts.framed.connection import serve
-from chordmq.fronts.framed.front import FramedFront
-from chordmq.fronts.framed.measures import framed_measures
+from chordmq.fronts.framed.connection import open_framed
 from chordmq.fronts.kafka.call import KafkaFront
 from chordmq.fronts.kafka.connection import KafkaConnection
 from chordmq.fronts.kafka.measures import kafka_measures
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.measures import listener_measures
-from chordmq.fronts.stream import Stream
+from chordmq.fronts.opening import Connect, Opening
+from chordmq.fronts.provider.connection import open_provider
 from chordmq.fronts.websocket.front import WebSocketFront
 from chordmq.fronts.websocket.measures import websocket_measures
 from chordmq.lag import LoopLag
@@ -49,6 +47,12 @@ if TYPE_CHECKING:
     from chordmq.fronts.websocket.connection import WebSocketConnection
 
 HTTP_CLOSE_TIMEOUT_S = 1.0
+
+FRONTS: dict[str, Callable[[Opening], Connect]] = {
+    "framed": open_framed,
+    "provider": open_provider,
+}
+"""The fronts that have a listener and nothing else of the node's; settings by the same name."""
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +80,7 @@ class Node:
         self.clock = clock
         self.kafka = Listener(config.kafka, clock, "kafka")
         self.http = Listener(config.http, clock, "http")
-        self.framed = Listener(config.framed, clock, "framed")
+        self.fronts = {name: Listener(getattr(config, name), clock, name) for name in FRONTS}
         self.websocket = self._websocket()
         self.metrics = Metrics()
         self.broker: Broker
@@ -97,7 +101,8 @@ class Node:
         await self._open_audit(stack)
         await self._open_permissions()
         await self._open_kafka(stack)
-        await self._open_framed(stack)
+        for name in FRONTS:
+            await self._open_front(name, stack)
         self._open_websocket(stack)
         await self._open_fronts(stack)
         self._stands_in_the_way = ""
@@ -115,7 +120,7 @@ class Node:
             "data_dir": str(self.config.data_dir.resolve()),
             "kafka": f"{host}:{port}",
             "http": f"{self.config.http.host}:{self.http.port}",
-            "framed": f"{self.config.framed.host}:{self.framed.port}",
+            **{name: f"{one.settings.host}:{one.port}" for name, one in self.fronts.items()},
             "uptime_ms": self.clock.now_ms() - self._started_ms,
         }
         if self.waiting():
@@ -137,13 +142,15 @@ class Node:
         """Read the files again that may change while the node runs: its certificates."""
         await self.kafka.reload_certificates()
         await self.http.reload_certificates()
-        await self.framed.reload_certificates()
+        for listener in self.fronts.values():
+            await listener.reload_certificates()
 
     async def _open_http(self, stack: AsyncExitStack) -> None:
         lag = LoopLag(self.clock)
         self._run(lag.run(), stack)
         self.metrics.add(lag.measures)
-        self.metrics.add(lambda: listener_measures([self.kafka, self.http, self.framed]))
+        listeners = [self.kafka, self.http, *self.fronts.values()]
+        self.metrics.add(lambda: listener_measures(listeners))
         door = Door(
             demands_login(self.config, self.config.http),
             lambda: self.authenticator,
@@ -244,11 +251,11 @@ class Node:
         await self._listen(self.kafka, lambda: KafkaConnection(front))
         stack.push_async_callback(self.kafka.close, self.config.shutdown_timeout_s)
 
-    async def _open_framed(self, stack: AsyncExitStack) -> None:
-        front = FramedFront(self.broker, self.framed, self.config.framed, self.authenticator)
-        self.metrics.add(lambda: framed_measures(front))
-        await self._listen(self.framed, lambda: Stream(self.framed, partial(serve, front)))
-        stack.push_async_callback(self.framed.close, self.config.shutdown_timeout_s)
+    async def _open_front(self, name: str, stack: AsyncExitStack) -> None:
+        listener = self.fronts[name]
+        opening = Opening(self.broker, listener, self.authenticator, self.metrics)
+        await self._listen(listener, FRONTS[name](opening))
+        stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
 
     def _websocket(self) -> WebSocketFront:
         config = self.config

@@ -152,6 +152,7 @@ def test_a_second_node_on_the_same_data_is_refused(own_node: RunningNode, tmp_pa
         f"kafka.port={free_port()}",
         f"http.port={free_port()}",
         "framed.port=0",
+        "provider.port=0",
     ]
     result = run("serve", *(f"--set={setting}" for setting in settings), directory=tmp_path)
     assert result.returncode == 1
@@ -162,6 +163,7 @@ def test_a_second_node_on_the_same_data_is_refused(own_node: RunningNode, tmp_pa
 def test_a_port_that_is_taken_is_named(own_node: RunningNode, tmp_path: Path) -> None:
     port = own_node.address[1]
     settings = [f"kafka.port={port}", f"http.port={free_port()}", "framed.port=0"]
+    settings += ["provider.port=0"]
     result = run("serve", *(f"--set={setting}" for setting in settings), directory=tmp_path)
     assert result.returncode == 1
     assert f"Port {port} on 127.0.0.1 is in use" in result.stderr
@@ -192,6 +194,7 @@ def test_data_that_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -> 
         f"--set=kafka.port={free_port()}",
         f"--set=http.port={free_port()}",
         "--set=framed.port=0",
+        "--set=provider.port=0",
     ]
     result = run("serve", *settings, directory=tmp_path)
     assert result.returncode == 1

@@ -19,6 +19,29 @@ class ClientFacts:
     subscriptions: list[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerFacts:
+    """What a client that is connected consumes, and how far it is."""
+
+    client: str
+    """The id of the client."""
+    name: str
+    protocol: str
+    user: str
+    host: str
+    topic: str
+    group: str
+    index: str
+    """`own`: it gets every message; `shared`: each message goes to one of the group."""
+    credit: int
+    """Messages that may be without acknowledgement; 0 if it acknowledges none."""
+    unacknowledged: int
+    delivered: int
+    lag: int
+    offsets: dict[str, int]
+    """The next offset in each partition."""
+
+
 class Client(Protocol):
     """A connection that can say whose it is."""
 
@@ -27,11 +50,20 @@ class Client(Protocol):
         ...
 
 
+class RemoteConsumer(Protocol):
+    """A connection that can say what it consumes."""
+
+    def consumption(self) -> ConsumerFacts:
+        """Return what the client consumes now, and how far it is."""
+        ...
+
+
 class Presence:
     """The clients that are there; each front tells of its own."""
 
     def __init__(self) -> None:
         self._clients: dict[Client, None] = {}
+        self._consumers: dict[RemoteConsumer, None] = {}
 
     def __iter__(self) -> Iterator[ClientFacts]:
         return iter([client.facts() for client in self._clients])
@@ -46,3 +78,15 @@ class Presence:
     def leave(self, client: Client) -> None:
         """Take note of a client that has gone, or never was there."""
         self._clients.pop(client, None)
+
+    def consumers(self) -> list[ConsumerFacts]:
+        """Return what all consumers that are connected read now."""
+        return [consumer.consumption() for consumer in self._consumers]
+
+    def subscribe(self, consumer: RemoteConsumer) -> None:
+        """Take note of a client that has begun to consume."""
+        self._consumers[consumer] = None
+
+    def unsubscribe(self, consumer: RemoteConsumer) -> None:
+        """Take note of a client that consumes no more, or never did."""
+        self._consumers.pop(consumer, None)

@@ -107,3 +107,60 @@ class FrameReader:
     def _take_empty(self) -> list[memoryview]:
         """Return the frame just begun if it is complete already, because it is empty."""
         return [self._take()] if self._frame is not None and self._size == 0 else []
+
+
+class SmallFrameReader:
+    """Cuts many small frames out of each read, every one as bytes of its own.
+
+    A frame begins with a head whose last four bytes say how many follow it. Same use as
+    `FrameReader`, which is for frames that are kept as they came.
+    """
+
+    __slots__ = ("_head_size", "_needed", "_rest", "_skipped", "frame_size_max")
+
+    def __init__(self, frame_size_max: int, head_size: int = PREFIX_SIZE) -> None:
+        """Read frames with such a head, which is part of the frame unless it is the size only."""
+        self.frame_size_max = frame_size_max
+        self._head_size = head_size
+        self._skipped = PREFIX_SIZE if head_size == PREFIX_SIZE else 0
+        self._rest = bytearray()
+        self._needed = 0
+
+    @property
+    def held(self) -> int:
+        """Return the bytes of memory kept for a frame that has not arrived whole."""
+        return len(self._rest)
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether a frame has begun and not ended."""
+        return bool(self._rest)
+
+    def room(self) -> memoryview:
+        """Return the buffer for the next bytes of the connection."""
+        return _shared
+
+    def received(self, count: int) -> list[bytes]:
+        """Take note of `count` bytes put into `room()`; return the frames they complete."""
+        if not self._rest:
+            return self._cut(bytes(_shared[:count]))
+        self._rest += _shared[:count]
+        return self._cut(bytes(self._rest)) if len(self._rest) >= self._needed else []
+
+    def _cut(self, data: bytes) -> list[bytes]:
+        frames = []
+        head_size, skipped, limit = self._head_size, self._skipped, self.frame_size_max
+        position, end = 0, len(data)
+        self._needed = head_size
+        while end - position >= head_size:
+            (size,) = _PREFIX.unpack_from(data, position + head_size - PREFIX_SIZE)
+            if not 0 <= size <= limit:
+                raise DecodeError(f"frame of {size} bytes; the limit is {limit}")
+            stop = position + head_size + size
+            if stop > end:
+                self._needed = stop - position
+                break
+            frames.append(data[position + skipped : stop])
+            position = stop
+        self._rest = bytearray(data[position:])
+        return frames

@@ -7,13 +7,14 @@ from typing import cast
 import structlog
 
 from chordmq.broker.security.principal import Principal
-from chordmq.codecs.frames import FrameReader
+from chordmq.codecs.frames import PREFIX_SIZE, SmallFrameReader
 from chordmq.errors import DecodeError
 from chordmq.fronts.listener import Listener
 
 log = structlog.get_logger(__name__)
 
 WRITE_BUFFER_HIGH = 64 * 1024
+PARTING_TIMEOUT_S = 2.0
 
 
 class Stream(asyncio.BufferedProtocol):
@@ -24,12 +25,15 @@ class Stream(asyncio.BufferedProtocol):
     """
 
     def __init__(
-        self, listener: Listener, serve: Callable[["Stream"], Coroutine[None, None, None]]
+        self,
+        listener: Listener,
+        serve: Callable[["Stream"], Coroutine[None, None, None]],
+        head_size: int = PREFIX_SIZE,
     ) -> None:
         self._listener = listener
         self._serve = serve
-        self._reader = FrameReader(listener.settings.frame_size_max)
-        self._frames: list[memoryview] = []
+        self._reader = SmallFrameReader(listener.settings.frame_size_max, head_size)
+        self._frames: list[bytes] = []
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -38,6 +42,8 @@ class Stream(asyncio.BufferedProtocol):
         self._is_reading = True
         self._is_draining = False
         self._is_closed = False
+        self._is_parting = False
+        """Whether everything is said, and what still comes is not looked at."""
         self._held = 0
         self.host = ""
         self.is_waiting = False
@@ -46,7 +52,7 @@ class Stream(asyncio.BufferedProtocol):
         """What is wrong with the bytes that came last; nothing is read after that."""
         self.last_active_s = listener.clock.monotonic_s()
 
-    async def frames(self) -> list[memoryview]:
+    async def frames(self) -> list[bytes]:
         """Return the frames that have arrived, at least one; none when there will be no more."""
         while not self._frames:
             if self.fault:
@@ -64,9 +70,15 @@ class Stream(asyncio.BufferedProtocol):
         if data and not self._is_closed:
             self._transport.write(data)
 
+    @property
+    def has_room(self) -> bool:
+        """Return whether the client has taken what was sent."""
+        return self._room.is_set()
+
     async def room(self) -> None:
         """Wait until the client has taken what was sent."""
-        await self._room.wait()
+        if not self._room.is_set():
+            await self._room.wait()
 
     def certified(self) -> Principal:
         """Return whom the client's certificate names, or ANONYMOUS."""
@@ -93,7 +105,20 @@ class Stream(asyncio.BufferedProtocol):
         except Exception:
             log.exception("connection failed", listener=self._listener.name, address=self.host)
         finally:
-            self.close("served")
+            await self._part()
+
+    async def _part(self) -> None:
+        """Close when the client has got everything.
+
+        Closing at once would reset the connection, and the last words could be lost.
+        """
+        if not (self._is_closed or self._is_draining) and self._transport.can_write_eof():
+            self._frames.clear()
+            self._is_parting = True
+            self._transport.write_eof()
+            self._transport.resume_reading()
+            await asyncio.sleep(PARTING_TIMEOUT_S)  # ended by the client's hanging up
+        self.close("served")
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go."""
@@ -101,6 +126,8 @@ class Stream(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take the frames that the new bytes complete."""
+        if self._is_parting:
+            return
         try:
             frames = self._reader.received(nbytes)
         except DecodeError as error:
@@ -145,7 +172,7 @@ class Stream(asyncio.BufferedProtocol):
     @property
     def is_partial(self) -> bool:
         """Return whether a frame has begun and not ended."""
-        return self._reader.is_partial
+        return self._reader.is_partial and not self._is_parting
 
     def drain(self) -> None:
         """Finish what has arrived, take no more, then close."""

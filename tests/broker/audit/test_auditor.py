@@ -25,6 +25,7 @@ from chordmq.errors import CannotStart, DiskFull
 from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
+from chordmq.fronts.provider.settings import ProviderSettings
 from chordmq.node import Node, running
 
 
@@ -38,6 +39,7 @@ async def audited(
         kafka=ListenerSettings(port=0),
         http=HttpSettings(port=0),
         framed=FramedSettings(port=0),
+        provider=ProviderSettings(port=0),
         audit=AuditSettings(enabled="on", **settings),
     )
     async with running(config, SystemClock()) as node:
@@ -219,6 +221,7 @@ async def test_without_authentication_there_is_no_trail_unless_asked_for(tmp_pat
         kafka=ListenerSettings(port=0),
         http=HttpSettings(port=0),
         framed=FramedSettings(port=0),
+        provider=ProviderSettings(port=0),
     )
     async with running(config, SystemClock()) as node:
         assert not node.broker.audit.is_on

@@ -51,7 +51,7 @@ ACKS = {Role.PRODUCER: ("none", "each"), Role.CONSUMER: ("each", "auto")}
 _OPTIONS = tuple(field.name for field in fields(Hello) if field.name != "role")
 
 
-def read_hello(frame: memoryview) -> Hello:
+def read_hello(frame: bytes) -> Hello:
     """Read the first frame, or raise DecodeError with what should stand there."""
     if len(frame) > HELLO_SIZE_MAX:
         raise DecodeError(f"the first frame has {len(frame)} bytes, at most {HELLO_SIZE_MAX}")

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from chordmq.broker.presence import ClientFacts
+from chordmq.broker.presence import ClientFacts, ConsumerFacts
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call
@@ -14,10 +14,25 @@ class Clients(msgspec.Struct, frozen=True):
     clients: list[ClientFacts]
 
 
+class Consumers(msgspec.Struct, frozen=True):
+    """All consumers that are connected now."""
+
+    consumers: list[ConsumerFacts]
+
+
 async def list_clients(call: Call) -> Clients:
     """Show who is connected, since when, and what they subscribe to."""
     call.check(Operation.DESCRIBE, Kind.CLUSTER)
     return Clients(list(call.broker.presence))
 
 
-ROUTES = [Api("GET", "/v1/clients", list_clients)]
+async def list_consumers(call: Call) -> Consumers:
+    """Show what remote consumers read, how far they are, and what they have not acknowledged."""
+    call.check(Operation.DESCRIBE, Kind.CLUSTER)
+    return Consumers(call.broker.presence.consumers())
+
+
+ROUTES = [
+    Api("GET", "/v1/clients", list_clients),
+    Api("GET", "/v1/consumers", list_consumers),
+]

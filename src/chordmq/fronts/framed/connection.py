@@ -1,6 +1,7 @@
 """Drives one client of the plain length-prefixed protocol: who it is, then what it came for."""
 
 import asyncio
+from functools import partial
 
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.security.principal import ANONYMOUS, Principal
@@ -14,10 +15,22 @@ from chordmq.errors import (
 )
 from chordmq.fronts.framed.consumers import Broadcast, Queue
 from chordmq.fronts.framed.front import FramedFront
+from chordmq.fronts.framed.measures import framed_measures
 from chordmq.fronts.framed.producers import Producer
+from chordmq.fronts.framed.settings import FramedSettings
+from chordmq.fronts.opening import Connect, Opening
 from chordmq.fronts.stream import Stream
 
 HELLO_TIMEOUT_S = 10.0
+
+
+def open_framed(opening: Opening) -> Connect:
+    """Begin to serve clients."""
+    settings = opening.listener.settings
+    assert isinstance(settings, FramedSettings)
+    front = FramedFront(opening.broker, opening.listener, settings, opening.authenticator)
+    opening.metrics.add(lambda: framed_measures(front))
+    return lambda: Stream(opening.listener, partial(serve, front))
 
 
 async def serve(front: FramedFront, stream: Stream) -> None:

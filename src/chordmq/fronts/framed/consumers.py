@@ -52,7 +52,7 @@ class Consumer:
         """Take note that there may be more to send."""
         self._woken.set()
 
-    async def serve(self, frames: list[memoryview]) -> None:
+    async def serve(self, frames: list[bytes]) -> None:
         """Send messages until the client leaves."""
         self._stream.is_waiting = True
         try:
@@ -71,11 +71,11 @@ class Consumer:
     async def _settle(self, sent: list[Sent]) -> None:
         raise AssertionError("each kind keeps its own place")
 
-    async def _acknowledgements(self, frames: list[memoryview]) -> None:
+    async def _acknowledgements(self, frames: list[bytes]) -> None:
         """Take the client's acknowledgements: each is for the oldest message not acknowledged."""
         while frames or (frames := await self._stream.frames()):
             for frame in frames:
-                if bytes(frame) != ACK:
+                if frame != ACK:
                     raise DecodeError("a consumer sends nothing but ACK")
             if len(frames) > len(self._unacknowledged):
                 raise DecodeError("more was acknowledged than was sent")

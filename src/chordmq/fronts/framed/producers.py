@@ -20,7 +20,7 @@ class Producer:
         self._acknowledges = hello.ack == "each"
         self._next_partition = 0
 
-    async def serve(self, frames: list[memoryview]) -> None:
+    async def serve(self, frames: list[bytes]) -> None:
         """Append what comes until the client leaves."""
         while frames or (frames := await self._stream.frames()):
             try:
@@ -36,13 +36,13 @@ class Producer:
                     await self._stream.room()
             frames = []
 
-    async def _append(self, frames: list[memoryview]) -> int:
+    async def _append(self, frames: list[bytes]) -> int:
         partitions = self._front.broker.topics.get(self._topic).partitions
         self._refuse_overflow(len(frames))
         partition = partitions[self._next_partition % len(partitions)]
         self._next_partition += 1
         now_ms = self._front.listener.clock.now_ms()
-        records = [NewRecord(now_ms, None, bytes(frame)) for frame in frames]
+        records = [NewRecord(now_ms, None, frame) for frame in frames]
         return await self._front.appends.append(partition, records)
 
     def _refuse_overflow(self, count: int) -> None:

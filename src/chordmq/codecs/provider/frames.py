@@ -1,0 +1,228 @@
+"""The provider's binary frames: `[type:1][message id:8][length:4][payload]`, all big-endian.
+
+Frames that come often are binary: DATA, ACK, COMMIT_OFFSET and HEARTBEAT. The others carry JSON,
+see `messages`. What stands where, byte by byte: docs/protocols/provider.md.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from chordmq.errors import DecodeError
+from chordmq.records.record import Headers, NewRecord, Record
+
+HEAD = struct.Struct(">BQi")
+HEAD_SIZE = HEAD.size
+NOBODY = 0
+"""The message id of frames that want no answer."""
+OFFSET_BITS = 48
+OFFSET_MAX = (1 << OFFSET_BITS) - 1
+PARTITION_MAX = (1 << (64 - OFFSET_BITS)) - 1
+
+_SHORT = struct.Struct(">H")
+_LONG = struct.Struct(">i")
+_PLACE = struct.Struct(">iqi")
+_PUSH = struct.Struct(">BQiHqi")
+_TAIL = struct.Struct(">Hi")
+_STORED = struct.Struct(">BQiHiq")
+_STATUS = struct.Struct(">H")
+_ANSWER = struct.Struct(">BQ")
+_COMMIT = struct.Struct(">iq")
+
+_PUSH_SIZE = _PUSH.size - HEAD_SIZE + _TAIL.size
+_STORED_SIZE = _STORED.size - HEAD_SIZE
+
+
+class Type(IntEnum):
+    """What a frame is."""
+
+    DATA = 1
+    ACK = 2
+    SUBSCRIBE = 3
+    COMMIT_OFFSET = 4
+    RESET = 5
+    READY = 6
+    DISCONNECT = 7
+    HEARTBEAT = 8
+
+
+class Status(IntEnum):
+    """What came of a frame, in an ACK of the node; or why it hangs up, in a DISCONNECT."""
+
+    OK = 0
+    MALFORMED = 1
+    """The frame cannot be understood, or asks for what makes no sense."""
+    UNAUTHENTICATED = 2
+    FORBIDDEN = 3
+    UNKNOWN = 4
+    """There is no such topic, partition or group."""
+    OUT_OF_RANGE = 5
+    """The log does not hold the offset."""
+    TOO_LARGE = 6
+    NOT_HELD = 7
+    """The consumer does not hold the message (any more)."""
+    REFUSED = 8
+    """A limit or a rule of the node stands against it."""
+    UNAVAILABLE = 9
+    """Not now; the same may succeed later."""
+    SILENT = 10
+    """The client gave no sign of life."""
+    FAILED = 11
+    """A fault of the node; its log says more."""
+
+
+class Publish(NamedTuple):
+    """A message of a client, and where it is to go."""
+
+    topic: str
+    partition: int
+    """-1 for the one that the key decides on."""
+    record: NewRecord
+
+
+class Acknowledgement(NamedTuple):
+    """What a consumer says of the messages from one to another."""
+
+    partition: int
+    first: int
+    last: int
+    outcome: int
+
+
+def frame(kind: Type, message_id: int, payload: bytes = b"") -> bytes:
+    """Return one frame."""
+    return HEAD.pack(kind, message_id, len(payload)) + payload
+
+
+def message_id(partition: int, offset: int) -> int:
+    """Return the id under which a record is pushed: its place in the topic."""
+    return partition << OFFSET_BITS | offset
+
+
+def read_publish(data: bytes, now_ms: int) -> Publish:
+    """Read a DATA frame of a client, or raise DecodeError."""
+    try:
+        (size,) = _SHORT.unpack_from(data, HEAD_SIZE)
+        at = HEAD_SIZE + _SHORT.size + size
+        topic = str(data[HEAD_SIZE + _SHORT.size : at], "utf-8")
+        partition, timestamp, size = _PLACE.unpack_from(data, at)
+        key, at = _read_bytes(data, at + _PLACE.size, size)
+        headers, at = _read_headers(data, at)
+        (size,) = _LONG.unpack_from(data, at)
+        value, at = _read_bytes(data, at + _LONG.size, size)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise DecodeError(f"a DATA frame is malformed: {error}") from None
+    if at != len(data):
+        raise DecodeError(f"{len(data) - at} bytes follow the value of a DATA frame")
+    if timestamp < 0:
+        timestamp = now_ms
+    return Publish(topic, partition, NewRecord(timestamp, key, value, headers))
+
+
+def _read_bytes(data: bytes, at: int, size: int) -> tuple[bytes | None, int]:
+    if size < 0:
+        if size != -1:
+            raise DecodeError(f"a size of {size}; -1 stands for nothing")
+        return None, at
+    stop = at + size
+    if stop > len(data):
+        raise DecodeError("a DATA frame ends inside its payload")
+    return data[at:stop], stop
+
+
+def _read_headers(data: bytes, at: int) -> tuple[Headers, int]:
+    (count,) = _SHORT.unpack_from(data, at)
+    at += _SHORT.size
+    if not count:
+        return (), at
+    headers = []
+    for _ in range(count):
+        (size,) = _SHORT.unpack_from(data, at)
+        name, at = _read_bytes(data, at + _SHORT.size, size)
+        assert name is not None
+        (size,) = _LONG.unpack_from(data, at)
+        value, at = _read_bytes(data, at + _LONG.size, size)
+        headers.append((str(name, "utf-8"), value))
+    return tuple(headers), at
+
+
+def write_push(out: list[bytes], partition: int, record: Record, deliveries: int) -> int:
+    """Add the DATA frame of a record to what is sent, in pieces; return its size."""
+    offset, timestamp, key, value, headers = record
+    key_size = -1 if key is None else len(key)
+    value_size = -1 if value is None else len(value)
+    size = _PUSH_SIZE + len(key or b"") + len(value or b"")
+    place = partition << OFFSET_BITS | offset
+    if headers:
+        extra = write_headers(headers)
+        size += len(extra) - _SHORT.size
+        tail = extra + _LONG.pack(value_size)
+    else:
+        tail = _TAIL.pack(0, value_size)
+    out.append(_PUSH.pack(Type.DATA, place, size, min(deliveries, 0xFFFF), timestamp, key_size))
+    if key:
+        out.append(key)
+    out.append(tail)
+    if value:
+        out.append(value)
+    return size
+
+
+def write_headers(headers: Headers) -> bytes:
+    """Return the number of headers, and each name and value with its size before it."""
+    parts = [_SHORT.pack(len(headers))]
+    for name, value in headers:
+        encoded = name.encode()
+        parts += (_SHORT.pack(len(encoded)), encoded)
+        parts += (_LONG.pack(-1),) if value is None else (_LONG.pack(len(value)), value)
+    return b"".join(parts)
+
+
+def read_acknowledgement(data: bytes) -> Acknowledgement:
+    """Read an ACK frame of a consumer: one message or, with a last id, several."""
+    first = HEAD.unpack_from(data)[1]
+    partition, offset = first >> OFFSET_BITS, first & OFFSET_MAX
+    if len(data) == HEAD_SIZE:
+        return Acknowledgement(partition, offset, offset, 1)
+    if len(data) == HEAD_SIZE + 1:
+        return Acknowledgement(partition, offset, offset, data[HEAD_SIZE])
+    if len(data) != HEAD_SIZE + _ANSWER.size:
+        raise DecodeError("an ACK has no payload, an outcome, or an outcome and a last id")
+    outcome, last = _ANSWER.unpack_from(data, HEAD_SIZE)
+    if last >> OFFSET_BITS != partition or last < first:
+        raise DecodeError("the last id of an ACK lies after the first, in the same partition")
+    return Acknowledgement(partition, offset, last & OFFSET_MAX, outcome)
+
+
+def read_commits(data: bytes) -> list[tuple[int, int]]:
+    """Read a COMMIT_OFFSET frame: partitions, and the offset of the next message in each."""
+    size = len(data) - HEAD_SIZE
+    if not size or size % _COMMIT.size:
+        raise DecodeError("a COMMIT_OFFSET holds one or more of [partition:4][offset:8]")
+    return list(_COMMIT.iter_unpack(data[HEAD_SIZE:]))
+
+
+def stored(ids: Sequence[int], partition: int, first_offset: int) -> bytes:
+    """Return an ACK for each message of a client, which lie one after the other."""
+    pack, kind, status = _STORED.pack, Type.ACK, Status.OK
+    return b"".join(
+        pack(kind, one, _STORED_SIZE, status, partition, offset)
+        for offset, one in enumerate(ids, first_offset)
+    )
+
+
+def accepted(message_id: int, payload: bytes = b"") -> bytes:
+    """Return the ACK for a frame that was carried out."""
+    return frame(Type.ACK, message_id, _STATUS.pack(Status.OK) + payload)
+
+
+def refused(ids: Iterable[int], status: Status, text: str) -> bytes:
+    """Return the ACKs that say what is wrong with frames of a client."""
+    payload = _STATUS.pack(status) + text.encode()
+    return b"".join(frame(Type.ACK, one, payload) for one in ids)
+
+
+def goodbye(status: Status, text: str) -> bytes:
+    """Return the frame after which the node hangs up."""
+    return frame(Type.DISCONNECT, NOBODY, _STATUS.pack(status) + text.encode())

@@ -1,0 +1,23 @@
+"""What a front is given to begin with, and what it gives back: a protocol for each client."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chordmq.broker.broker import Broker
+from chordmq.broker.security.auth import Authenticator
+from chordmq.fronts.listener import Listener
+from chordmq.metrics import Metrics
+
+Connect = Callable[[], asyncio.BaseProtocol]
+"""Returns what drives the next client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The parts of the node that a front with a listener of its own needs."""
+
+    broker: Broker
+    listener: Listener
+    authenticator: Authenticator | None
+    metrics: Metrics
