@@ -335,3 +335,19 @@ class UnknownOutcome(ChordMQError):
 
 class StaleBrokerEpoch(ChordMQError):
     """An earlier life of a node has sent this; the node has registered again since."""
+
+
+class UnknownQueue(ChordMQError):
+    """No queue of this name is declared."""
+
+
+class UnknownExchange(ChordMQError):
+    """No exchange of this name is declared."""
+
+
+class QueueLocked(ChordMQError):
+    """The queue belongs to one connection, or one consumer has it for itself."""
+
+
+class DeclaredOtherwise(ChordMQError):
+    """A queue or exchange is there, but not as it was asked for."""

@@ -99,7 +99,7 @@ class Feed:
         partition = self._partitions[index]
         offset, size = self.offsets[index], 0
         buffers = partition.read(offset, bytes_max, only_stable=True)
-        for header, batch in _visible(partition, offset, buffers):
+        for header, batch in visible(partition, offset, buffers):
             size += header.size
             if batch is not None:
                 for record in partition.delivered(read_records(batch)):
@@ -113,7 +113,7 @@ class Feed:
         return size
 
 
-def _visible(
+def visible(
     partition: Partition, offset: int, buffers: list[memoryview]
 ) -> Iterator[tuple[BatchHeader, memoryview | None]]:
     """Yield each batch; without its bytes if it is a marker or was aborted."""
