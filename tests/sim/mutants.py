@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from chordmq.cluster.replication.fetch import Answer, Fetch, ReplicaLog
 from chordmq.cluster.replication.follower import Follower
 from chordmq.cluster.replication.leader import Leader
+from chordmq.cluster.replication.replica_log import ReplicaLog
+from chordmq.codecs.peer.replica import Answer, Fetch
 from tests.sim.replication import Kinds, SimLog
 
 

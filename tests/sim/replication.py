@@ -14,11 +14,11 @@ from random import Random
 
 from msgspec.structs import replace
 
-from chordmq.cluster.replication.fetch import Answer, Fetch
 from chordmq.cluster.replication.follower import Append, Cut, Follower, Restart
 from chordmq.cluster.replication.in_sync import with_isr
 from chordmq.cluster.replication.leader import Leader, Lease, Proposal, Rules, Source
 from chordmq.cluster.state import NO_LEADER, PartitionState
+from chordmq.codecs.peer.replica import Answer, Fetch
 
 BROKERS = range(3)
 MIN_IN_SYNC = 2

@@ -10,7 +10,7 @@ find every key's owner and reach all with each broadcast.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from random import Random
 
 from chordmq.cluster.ring.identifier import between, owned
@@ -67,7 +67,7 @@ class Flight:
     message: Message | Failed
 
 
-@lru_cache(maxsize=None)
+@cache
 def skipped(places: tuple[int, ...]) -> int:
     """Return the places that a list skips, as bits."""
     mask = 0

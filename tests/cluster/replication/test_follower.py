@@ -2,8 +2,8 @@
 
 from itertools import count
 
-from chordmq.cluster.replication.fetch import Answer, Outcome
 from chordmq.cluster.replication.follower import Again, Append, Cut, Follower, Restart
+from chordmq.codecs.peer.replica import Answer, Outcome
 from tests.sim.replication import SimLog
 
 

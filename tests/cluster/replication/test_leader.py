@@ -5,9 +5,9 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from chordmq.cluster.replication.fetch import Fetch, Outcome
 from chordmq.cluster.replication.leader import Leader, Lease, Rules, Source
 from chordmq.cluster.state import PartitionState
+from chordmq.codecs.peer.replica import Fetch, Outcome
 from tests.sim.replication import SimLog
 
 STATE = PartitionState(replicas=(1, 2, 3), leader=1, leader_epoch=5, isr=(1, 2, 3))
