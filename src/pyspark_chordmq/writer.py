@@ -1,4 +1,9 @@
-"""Writes frames to topics: every row once per attempt, and once in all for a stream with a name."""
+"""Writes frames to topics: a table's rows at least once, a stream's rows exactly once.
+
+Each task of a micro-batch writes in one transaction, which also commits the number of the batch as
+an offset of a group that belongs to the query and the task. A task that Spark repeats, because the
+driver or a worker died, finds the number of its batch there and writes nothing.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,23 +11,34 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 
+from chordmq.client.cluster import Cluster
+from chordmq.client.offsets import fetch_committed
 from chordmq.client.producer import Producer, ProducerSettings
+from chordmq.client.transaction import Transaction
 from chordmq.clock import SystemClock
 from chordmq.records.compression import Compression
 from chordmq.records.record import NewRecord
 from pyspark_chordmq.options import BadOption, Options
 from pyspark_chordmq.wire import Wire
 
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+"""What Spark tells the tasks of a micro-batch about it."""
+TRANSACTION_TIMEOUT_MS = 120_000
+
+Group = tuple[str, int | None, list[NewRecord]]
+
 
 @dataclass
 class Written(WriterCommitMessage):
-    """How many rows a task has delivered."""
+    """How many rows a task has delivered; a repeated task none."""
 
     rows: int
 
@@ -35,71 +51,101 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Deliver the rows of one task; runs in a Python worker."""
-        return Written(deliver(self._options, iterator))
+        options = self._options
+        settings = ProducerSettings(compression=compression(options.compression))
+
+        async def send() -> int:
+            count = 0
+            async with Producer(options.bootstrap, settings, options.connection) as producer:
+                for batch in iterator:
+                    for topic, partition, records in grouped(batch, options.topic):
+                        await producer.enqueue_all(topic, records, partition)
+                        count += len(records)
+            return count
+
+        with Wire(options) as wire:
+            return Written(wire.run(send()))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Appends a stream to topics."""
+    """Appends a stream to topics, each row once whatever dies meanwhile."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Deliver the rows of one task of a micro-batch; runs in a Python worker."""
-        return Written(deliver(self._options, iterator))
+        options = self._options
+        context = TaskContext.get()
+        assert context is not None, "runs in a task of Spark"
+        query = options.query or context.getLocalProperty(QUERY_ID)
+        batch = int(context.getLocalProperty(BATCH_ID) or 0)
+        name = f"spark-{query}-{context.partitionId()}"
+        with Wire(options) as wire:
+            work = _write_once(wire.cluster, options, name, batch, iterator)
+            return Written(wire.run(work))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Do nothing: what the tasks have delivered is in the log."""
+        """Do nothing: what the tasks have committed is in the log."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Do nothing: Spark repeats the micro-batch."""
+        """Do nothing: Spark repeats the micro-batch, and its tasks know how far they are."""
 
 
-def deliver(options: Options, batches: Iterator[pa.RecordBatch]) -> int:
-    """Send all rows and wait until the log has them."""
-    settings = ProducerSettings(compression=compression(options.compression))
-    with Wire(options) as wire:
+async def _write_once(
+    cluster: Cluster, options: Options, name: str, batch: int, frames: Iterator[pa.RecordBatch]
+) -> int:
+    """Write the rows and the number of their batch in one transaction, unless it is there."""
+    squeezed = compression(options.compression)
+    rows = 0
+    # Opening it first ends what a dead task has left open, so that its number is settled.
+    async with Transaction(
+        cluster, name, compression=squeezed, timeout_ms=TRANSACTION_TIMEOUT_MS
+    ) as transaction:
+        if await _done(cluster, name) > batch:
+            return 0
+        place = ""
+        for frame in frames:
+            for topic, partition, records in grouped(frame, options.topic):
+                await transaction.append(topic, records, partition)
+                rows += len(records)
+                place = topic
+        if rows:
+            text = f"micro-batch {batch}"
+            await transaction.commit_offsets(name, {(place, 0): batch + 1}, text)
+    return rows
 
-        async def send() -> int:
-            count = 0
-            async with Producer(options.bootstrap, settings, options.connection) as producer:
-                for batch in batches:
-                    for topic, partition, records in grouped(batch, options.topic):
-                        await producer.enqueue_all(topic, records, partition)
-                        count += len(records)
-            return count
 
-        return wire.run(send())
-
-
-Group = tuple[str, int | None, list[NewRecord]]
+async def _done(cluster: Cluster, group: str) -> int:
+    """Return the number of the next batch to write; 0 for a new query."""
+    committed = await fetch_committed(await cluster.coordinator(group), group)
+    return max(committed.values(), default=0)
 
 
 def grouped(batch: pa.RecordBatch, topic: str) -> list[Group]:
     """Return the rows of an Arrow batch as records, by topic and partition, in their order."""
-    count = batch.num_rows
-    names = set(batch.schema.names)
     now_ms = SystemClock().now_ms()
-
-    def column(name: str) -> list[Any]:
-        if name not in names:
-            return [None] * count
-        array = batch.column(name)
-        if pa.types.is_string(array.type) and name in ("key", "value"):
-            array = array.cast(pa.binary())
-        elif name == "timestamp":
-            array = pc.cast(array.cast(pa.timestamp("ms", tz="UTC"), safe=False), pa.int64())
-        return list(array.to_pylist())
-
     found: dict[tuple[str, int | None], list[NewRecord]] = {}
     columns = ("topic", "partition", "timestamp", "key", "value", "headers")
-    for place, partition, time, key, value, headers in zip(*map(column, columns), strict=True):
+    rows = zip(*(_values(batch, name) for name in columns), strict=True)
+    for place, partition, time, key, value, headers in rows:
         name = place or topic
         if not name:
             raise BadOption("a row names no topic; fill the column, or set the option topic")
         record = NewRecord(now_ms if time is None else time, key, value, _headers(headers))
         found.setdefault((name, partition), []).append(record)
     return [(name, partition, records) for (name, partition), records in found.items()]
+
+
+def _values(batch: pa.RecordBatch, name: str) -> list[Any]:
+    if name not in batch.schema.names:
+        return [None] * batch.num_rows
+    array = batch.column(name)
+    if name in ("key", "value") and not pa.types.is_binary(array.type):
+        array = array.cast(pa.binary())
+    elif name == "timestamp":
+        array = pc.cast(array.cast(pa.timestamp("ms", tz="UTC"), safe=False), pa.int64())
+    return list(array.to_pylist())
 
 
 def _headers(pairs: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...]:
