@@ -242,6 +242,25 @@ def test_a_truncated_log_ignores_the_flush_under_way(tmp_path: Path) -> None:
         log.close()
 
 
+def test_a_restarted_log_goes_on_at_its_new_start_also_after_a_crash(tmp_path: Path) -> None:
+    with disk(tmp_path) as d:
+        log = d.log()
+        for number, value in enumerate(values(60)):
+            append(log, batch(value), epoch=number // 20)
+        log.restart(500)
+        assert (log.start_offset, log.end_offset, log.flushed_offset) == (500, 500, 500)
+        assert (log.latest_epoch, log.size) == (-1, 0)
+        append(log, batch(b"other"), epoch=7)
+        log.flush()
+        crash(log)
+        log = d.log()
+        assert [(r.offset, r.value) for r in everything(log)] == [(500, b"other")]
+        assert (log.start_offset, log.epoch_end(7)) == (500, (7, 501))
+        log.restart(500)
+        assert (log.start_offset, log.end_offset) == (500, 500)
+        log.close()
+
+
 def test_the_end_of_an_epoch_is_where_the_next_begins(tmp_path: Path) -> None:
     """C1: OffsetForLeaderEpoch (KIP-320) survives a restart."""
     with disk(tmp_path) as d:

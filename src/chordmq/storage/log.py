@@ -99,6 +99,11 @@ class Log:
         return bool(self._unflushed)
 
     @property
+    def latest_epoch(self) -> int:
+        """Return the leader epoch of the last batch, or -1 when there never was one."""
+        return self._epochs.latest
+
+    @property
     def corruptions(self) -> tuple[str, ...]:
         """Return the damage that readers and the scrub met: file, position and offset of each."""
         return tuple(self._reader.corruptions)
@@ -320,6 +325,23 @@ class Log:
         self._remove(removed)
         self._segments[number:] = [kept]
         self._after_cut(kept)
+
+    def restart(self, offset: int) -> None:
+        """Drop everything and go on at `offset`; blocks, and is for followers only."""
+        self._cancel_flush()
+        self._checkpoint = replace(
+            _NO_CHECKPOINT, start_offset=offset, flushed_segment=offset, flushed_offset=offset
+        )
+        self._catalogue.drop(self.name, [segment.base_offset for segment in self._segments])
+        self._catalogue.save(self.name, self._checkpoint).result()
+        compaction.discard(self.directory)
+        self._remove(self._segments)
+        self._unflushed = []
+        self._segments[:] = [Segment.create(self.directory, offset, self._clock.now_ms())]
+        self._epochs.cut(0)
+        self.start_offset = self.cleaned_offset = self.flushed_offset = offset
+        self._after_cut(self._segments[0])
+        self.start_offset = offset
 
     def _after_cut(self, active: Segment) -> None:
         self._active = active

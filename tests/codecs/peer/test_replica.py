@@ -1,4 +1,4 @@
-"""Proves that fetches and answers of followers survive the wire, and that broken ones are refused."""
+"""Proves that what followers and leaders say survives the wire, and that broken bytes are refused."""
 
 import pytest
 

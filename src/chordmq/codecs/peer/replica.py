@@ -22,7 +22,7 @@ class Place(NamedTuple):
     """A partition, as nodes name it."""
 
     topic_id: bytes
-    index: int
+    partition: int
 
 
 class Outcome(IntEnum):
@@ -111,8 +111,8 @@ def read_answers(body: memoryview) -> Iterator[tuple[Place, Answer]]:
     while position < len(body):
         if len(body) - position < _ANSWER.size:
             raise DecodeError("a notice of answers is cut off")
-        topic_id, index, number, epoch, outcome, *numbers, size = _ANSWER.unpack_from(
-            body, position
+        (topic_id, index, number, epoch, outcome, watermark, start, end_epoch, end, size) = (
+            _ANSWER.unpack_from(body, position)
         )
         position += _ANSWER.size
         if size > len(body) - position:
@@ -121,8 +121,11 @@ def read_answers(body: memoryview) -> Iterator[tuple[Place, Answer]]:
             raise DecodeError(f"an answer of the unknown kind {outcome}")
         records = (body[position : position + size],) if size else ()
         position += size
-        answer = Answer(number, epoch, Outcome(outcome), *numbers, records)
-        yield Place(topic_id, index), answer
+        kind = Outcome(outcome)
+        yield (
+            Place(topic_id, index),
+            Answer(number, epoch, kind, watermark, start, end_epoch, end, records),
+        )
 
 
 _OUTCOMES = frozenset(Outcome)
