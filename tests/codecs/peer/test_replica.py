@@ -1,4 +1,4 @@
-"""Proves that what followers and leaders say survives the wire, and that broken bytes are refused."""
+"""Proves that what replicas say survives the wire, and that broken bytes are refused."""
 
 import pytest
 
