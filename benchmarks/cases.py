@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks import java_tools, load, sockets
+from benchmarks.pushed import framed, provider
 from benchmarks.session import Meter, Sample, Session, rate_samples
 from benchmarks.usage import usage_of
 from benchmarks.websocket import websocket
@@ -276,6 +277,8 @@ CASES = [
         )
         for count in (1, 10, 100, 1000)
     ),
+    Case("framed", "the framed protocol: in, out, and latency", framed),
+    Case("provider", "the provider's protocol: in, out, and latency", provider),
     Case("websocket", "fan-out to 100 clients of the gateway, and latency", websocket),
     Case("loaded_memory", "largest memory so far", loaded_memory),
     Case("connections", "10,000 open connections, all answered", connections),

@@ -1,6 +1,7 @@
 """Follows partitions for one client: committed records in order, and word when there are more."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,7 +9,7 @@ from typing import NamedTuple
 from chordmq.broker.partition import Partition
 from chordmq.errors import InvalidRequest, OffsetOutOfRange, UnknownTopic
 from chordmq.records.batch import BatchHeader, walk
-from chordmq.records.record import Record, read_records
+from chordmq.records.record import Record
 
 Offsets = dict[int, int]
 """The offset of the next record, by partition."""
@@ -102,13 +103,14 @@ class Feed:
         for header, batch in visible(partition, offset, buffers):
             size += header.size
             if batch is not None:
-                for record in partition.delivered(read_records(batch)):
-                    if record.offset < offset:
-                        continue
-                    if len(found) >= count_max:
-                        return size
-                    found.append(Found(index, record))
-                    self.offsets[index] = record.offset + 1
+                records = partition.records(header, batch)
+                start = bisect_left(records, (offset,))
+                stop = start + count_max - len(found)
+                shown = partition.delivered(records[start:stop])
+                found += [Found(index, record) for record in shown]
+                if stop < len(records):
+                    self.offsets[index] = records[stop].offset
+                    return size
             self.offsets[index] = header.next_offset
         return size
 

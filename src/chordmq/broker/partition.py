@@ -5,11 +5,12 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
 
+from chordmq.broker.decoded import DecodedBatches
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.intake import Intake
 from chordmq.broker.payloads import Payloads
@@ -73,6 +74,7 @@ class Shared:
     """Sees records before they are handed out, and may change them; None as above."""
     payloads: Payloads | None = None
     """Encrypts for clients that cannot; None where nothing is to be encrypted."""
+    decoded: DecodedBatches = field(default_factory=DecodedBatches)
     reported_s: float = -math.inf
 
     def report(self, fault: ChordMQError) -> None:
@@ -155,6 +157,10 @@ class Partition:
         """Return records as fronts that build batches are to store them."""
         payloads = self._shared.payloads
         return records if payloads is None else payloads.seal(self.topic, records)
+
+    def records(self, header: BatchHeader, batch: memoryview) -> list[Record]:
+        """Return the records of a batch of this partition, which nobody may change."""
+        return self._shared.decoded.records(self, header, batch)
 
     def delivered(self, records: list[Record]) -> list[Record]:
         """Return records as they are handed out by fronts that do not send batches as stored."""

@@ -1,6 +1,7 @@
 """One shared cursor on its partition: reads what it gives, and stores what consumers settle."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -17,7 +18,7 @@ from chordmq.broker.cursors.shared_cursor import (
 )
 from chordmq.broker.partition import Partition, Reader
 from chordmq.errors import ChordMQError, UnknownTopic
-from chordmq.records.batch import BatchHeader, walk
+from chordmq.records.batch import BatchHeader, read_header, walk
 from chordmq.records.marker import read_marker
 from chordmq.records.record import Record, read_records
 
@@ -44,6 +45,8 @@ class Delivery:
 
     batches: list[memoryview] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
+    partition: Partition | None = None
+    """Where the batches lie; None for no delivery at all."""
 
     @property
     def size(self) -> int:
@@ -52,14 +55,19 @@ class Delivery:
 
     def records(self) -> Iterator[tuple[Record, int]]:
         """Yield the records that the consumer has got, each with its number of deliveries."""
-        taken = iter(self.taken)
-        part = next(taken, None)
+        number, taken, partition = 0, self.taken, self.partition
         for batch in self.batches:
-            for record in read_records(batch):
-                while part is not None and part.last < record.offset:
-                    part = next(taken, None)
-                if part is not None and part.first <= record.offset:
-                    yield record, part.deliveries
+            assert partition is not None
+            records = partition.records(read_header(batch), batch)
+            end = records[-1].offset + 1 if records else 0
+            while number < len(taken) and taken[number].first < end:
+                first, last, deliveries = taken[number]
+                start, stop = bisect_left(records, (first,)), bisect_left(records, (last + 1,))
+                for record in records[start:stop]:
+                    yield record, deliveries
+                if last >= end:
+                    break  # it goes on in the next batch
+                number += 1
 
 
 class Answer(NamedTuple):
@@ -181,7 +189,7 @@ class Cursor:
             if taken:
                 self._keeper.took(self)
                 found = [data for header, data in batches if _has_any(header, taken)]
-                return Delivery(found, taken)
+                return Delivery(found, taken, self.partition)
         return Delivery()
 
     def available_bytes(self, max_bytes: int) -> int:
