@@ -35,6 +35,8 @@ class RunningNode:
         self.http_address = ("127.0.0.1", free_port())
         self.framed_address = ("127.0.0.1", free_port())
         self.provider_address = ("127.0.0.1", free_port())
+        self.capnp_address = ("127.0.0.1", free_port())
+        self.grpc_address = ("127.0.0.1", free_port())
         self.settings = SETTINGS | dict(settings or {})
         self.file_size_max: int | None = None
         """Bytes beyond which the kernel lets no file of the node grow; None for no limit."""
@@ -144,6 +146,8 @@ class RunningNode:
             "http.port": str(self.http_address[1]),
             "framed.port": str(self.framed_address[1]),
             "provider.port": str(self.provider_address[1]),
+            "capnp.port": str(self.capnp_address[1]),
+            "grpc.port": str(self.grpc_address[1]),
             **self.settings,
         }
         command = [sys.executable, "-m", "chordmq", "serve"]

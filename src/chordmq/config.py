@@ -28,6 +28,7 @@ from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.fronts.peer.settings import PeerSettings
 from chordmq.fronts.provider.settings import ProviderSettings
+from chordmq.fronts.rpc.settings import CapnpSettings, GrpcSettings
 from chordmq.fronts.websocket.settings import WebSocketSettings
 from chordmq.logs import ROOT, LogsSettings, check_level
 
@@ -89,6 +90,8 @@ class Config:
     http: HttpSettings = field(default_factory=HttpSettings)
     framed: FramedSettings = field(default_factory=FramedSettings)
     provider: ProviderSettings = field(default_factory=ProviderSettings)
+    capnp: CapnpSettings = field(default_factory=CapnpSettings)
+    grpc: GrpcSettings = field(default_factory=GrpcSettings)
     websocket: WebSocketSettings = field(default_factory=WebSocketSettings)
     peer: PeerSettings = field(default_factory=PeerSettings)
     names: NamesSettings = field(default_factory=NamesSettings)

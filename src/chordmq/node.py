@@ -28,13 +28,15 @@ from chordmq.fronts.admin.connection import HttpFront
 from chordmq.fronts.admin.http3 import Http3
 from chordmq.fronts.admin.login import Door, is_local_name
 from chordmq.fronts.admin.measures import http_measures
+from chordmq.fronts.capnp.front import open_capnp
 from chordmq.fronts.framed.connection import open_framed
+from chordmq.fronts.grpc.front import open_grpc
 from chordmq.fronts.kafka.call import KafkaFront
 from chordmq.fronts.kafka.connection import KafkaConnection
 from chordmq.fronts.kafka.measures import kafka_measures
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.measures import listener_measures
-from chordmq.fronts.opening import Connect, Opening
+from chordmq.fronts.opening import Open, Opening
 from chordmq.fronts.provider.connection import open_provider
 from chordmq.fronts.websocket.front import WebSocketFront
 from chordmq.fronts.websocket.measures import websocket_measures
@@ -48,9 +50,11 @@ if TYPE_CHECKING:
 
 HTTP_CLOSE_TIMEOUT_S = 1.0
 
-FRONTS: dict[str, Callable[[Opening], Connect]] = {
+FRONTS: dict[str, Open] = {
     "framed": open_framed,
     "provider": open_provider,
+    "capnp": open_capnp,
+    "grpc": open_grpc,
 }
 """The fronts that have a listener and nothing else of the node's; settings by the same name."""
 
@@ -253,8 +257,15 @@ class Node:
 
     async def _open_front(self, name: str, stack: AsyncExitStack) -> None:
         listener = self.fronts[name]
-        opening = Opening(self.broker, listener, self.authenticator, self.metrics)
-        await self._listen(listener, FRONTS[name](opening))
+        names = Names(read_rules(self.config.names.rules))
+        opening = Opening(
+            self.broker, listener, self.authenticator, self.metrics, names, closing=stack
+        )
+        connect = FRONTS[name](opening)
+        if connect is None:
+            del self.fronts[name]
+            return
+        await self._listen(listener, connect)
         stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
 
     def _websocket(self) -> WebSocketFront:

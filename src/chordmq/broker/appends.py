@@ -39,7 +39,7 @@ class Appends:
         if not self._waiting:
             loop.call_soon(self._write_all)
         records = partition.sealed(records)
-        waiting = Waiting(records, sum(map(_size, records)), loop.create_future())
+        waiting = Waiting(records, sum(map(size_of, records)), loop.create_future())
         self._waiting.setdefault(partition, []).append(waiting)
         return waiting.offset
 
@@ -90,6 +90,8 @@ def _tell(waiting: Waiting, offset: int, committed: asyncio.Future[None] | None)
     def done(future: asyncio.Future[None]) -> None:
         if future.cancelled():
             _refuse(waiting, UnknownTopic("the topic was deleted meanwhile"))
+        elif isinstance(error := future.exception(), ChordMQError):
+            _refuse(waiting, error)
         else:
             _answer(waiting, offset)
 
@@ -106,7 +108,8 @@ def _refuse(waiting: Waiting, error: ChordMQError) -> None:
         waiting.offset.set_exception(error)
 
 
-def _size(record: NewRecord) -> int:
+def size_of(record: NewRecord) -> int:
+    """Return how many bytes a record may take at most in a batch."""
     size = RECORD_OVERHEAD_MAX + len(record.key or b"") + len(record.value or b"")
     for name, value in record.headers:
         size += 10 + len(name.encode()) + len(value or b"")

@@ -7,7 +7,7 @@ distinguished name where the rule does not fit.
 
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -129,8 +129,9 @@ def _escaped(value: str) -> str:
 class Certificates:
     """The context that new connections use; those that are open keep theirs."""
 
-    def __init__(self, settings: TlsSettings) -> None:
+    def __init__(self, settings: TlsSettings, alpn: Sequence[str] = ()) -> None:
         self._settings = settings
+        self._alpn = list(alpn)
         self._rules = read_rules(settings.principal_rules)
         self._seen = self._stamps()
         self.context = self._load()
@@ -188,6 +189,8 @@ class Certificates:
         except OSError as error:
             raise InvalidSetting(f"{error.filename or file}: {error.strerror}") from None
         context.verify_mode = MODES[settings.client_auth]
+        if self._alpn:
+            context.set_alpn_protocols(self._alpn)
         return context
 
 

@@ -5,7 +5,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import structlog
 
@@ -38,6 +38,8 @@ class ListenerSettings:
     memory_max: int = 256 * 1024 * 1024
     """Bytes that all connections together may hold in half-received frames and unsent answers."""
     tls: TlsSettings = field(default_factory=TlsSettings)
+    alpn: ClassVar[tuple[str, ...]] = ()
+    """The protocols that clients can agree upon in the TLS handshake (RFC 7301)."""
 
 
 class Connection(Protocol):
@@ -131,7 +133,8 @@ class Listener:
         self.accepted = 0
         self.refused = 0
         self.port = settings.port
-        self.certificates = Certificates(settings.tls) if settings.tls.is_on else None
+        tls = settings.tls
+        self.certificates = Certificates(tls, settings.alpn) if tls.is_on else None
         self.handshakes_failed = 0
         self.tasks: asyncio.TaskGroup
         self._per_address: Counter[str] = Counter()

@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from chordmq.broker.broker import Broker
+from chordmq.broker.names import Names
 from chordmq.broker.security.auth import Authenticator
 from chordmq.fronts.listener import Listener
 from chordmq.metrics import Metrics
 
 Connect = Callable[[], asyncio.BaseProtocol]
 """Returns what drives the next client."""
+Open = Callable[["Opening"], Connect | None]
+"""Opens a front; None if it is not to be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +25,6 @@ class Opening:
     listener: Listener
     authenticator: Authenticator | None
     metrics: Metrics
+    names: Names
+    closing: AsyncExitStack
+    """Takes what is to be closed after the front's last client has gone."""

@@ -26,6 +26,7 @@ from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.fronts.provider.settings import ProviderSettings
+from chordmq.fronts.rpc.settings import CapnpSettings, GrpcSettings
 from chordmq.node import Node, running
 
 
@@ -40,6 +41,8 @@ async def audited(
         http=HttpSettings(port=0),
         framed=FramedSettings(port=0),
         provider=ProviderSettings(port=0),
+        capnp=CapnpSettings(port=0),
+        grpc=GrpcSettings(port=0),
         audit=AuditSettings(enabled="on", **settings),
     )
     async with running(config, SystemClock()) as node:
@@ -222,6 +225,8 @@ async def test_without_authentication_there_is_no_trail_unless_asked_for(tmp_pat
         http=HttpSettings(port=0),
         framed=FramedSettings(port=0),
         provider=ProviderSettings(port=0),
+        capnp=CapnpSettings(port=0),
+        grpc=GrpcSettings(port=0),
     )
     async with running(config, SystemClock()) as node:
         assert not node.broker.audit.is_on
