@@ -7,8 +7,10 @@ import httpx
 import pytest
 
 from tests.interop.doors.door import Door, Sample
+from tests.interop.doors.framed import Framed
 from tests.interop.doors.http import Http, HttpRaw
 from tests.interop.doors.kafka import Kafka
+from tests.interop.doors.provider import Provider
 from tests.interop.doors.websocket import WebSocketJson, WebSocketMsgpack
 from tests.running_node import RunningNode
 
@@ -16,6 +18,8 @@ pytestmark = pytest.mark.interop
 
 DOORS: dict[str, Door] = {
     "kafka": Kafka(),
+    "framed": Framed(),
+    "provider": Provider(),
     "http": Http(),
     "http-raw": HttpRaw(),
     "websocket": WebSocketJson(),

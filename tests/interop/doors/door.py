@@ -1,6 +1,6 @@
 """What every front must be able to do for the matrix: put a message in, and get messages out."""
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tests.running_node import RunningNode
 
@@ -12,6 +12,26 @@ class Sample(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp: int
+
+
+class Lost:
+    """Stands for what a front has no place for, as its loss table says; equal to what was there."""
+
+    def __init__(self, *equals: bytes | None) -> None:
+        """Be equal to these; to everything if none is given."""
+        self._equals = equals
+
+    def __eq__(self, other: object) -> bool:
+        return not self._equals or other in self._equals
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return f"Lost{self._equals}"
+
+
+LOST: Any = Lost()
 
 
 class Door(Protocol):
