@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from random import SystemRandom
 
-from tests.sim import replication
+from tests.sim import replication, ring
 
-PARTS: dict[str, Callable[[int], None]] = {"replication": replication.run}
+PARTS: dict[str, Callable[[int], None]] = {"replication": replication.run, "ring": ring.run}
 """Each runs the schedule of a seed, and raises AssertionError if a rule was broken."""
 
 

@@ -11,15 +11,19 @@ find every key's owner and reach all with each broadcast.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from random import Random
 
-from chordmq.cluster.ring.identifier import between, owned
+from chordmq.cluster.ring.identifier import BITS, SIZE, between
 from chordmq.cluster.ring.member import Member
 from chordmq.cluster.ring.neighbourhood import Neighbourhood
 from chordmq.cluster.ring.post import Post
-from chordmq.codecs.peer.ring import Answer, Ask, Message, Neighbours, Notify, Request
+from chordmq.codecs.peer.ring import Answer, Ask, Message, Neighbours, Notify, Request, Spread
 
 PLACES = 64
+FINGERS = 6
+FAR_APART = [place << (BITS - FINGERS) for place in range(PLACES)]
+"""The same places all around the ring, so that there are no more fingers than needed."""
 STEPS = 200
 ROUNDS_MAX = 80
 
@@ -71,7 +75,7 @@ class Flight:
 def skipped(places: tuple[int, ...]) -> int:
     """Return the places that a list skips, as bits."""
     mask = 0
-    for first, last in zip(places, places[1:], strict=False):
+    for first, last in pairwise(places):
         for place in range(PLACES):
             if between(first, place, last):
                 mask |= 1 << place
@@ -157,13 +161,17 @@ class Proof:
         self.register()
 
     def tick(self, me: int) -> None:
-        self.nodes[me].step()
-        self.sent(me)
+        node = self.nodes[me]
+        before = node.is_member, node.successors
+        node.step()
+        self.sent(me, before)
 
-    def sent(self, me: int) -> None:
+    def sent(self, me: int, before: tuple[bool, tuple[int, ...]]) -> None:
         for target, message in self.posts[me].take():
             self.flights.append(Flight(me, target, self.lives[me], message))
-        self.check()
+        node = self.nodes[me]
+        if before != (node.is_member, node.successors):
+            self.check(me)
 
     def deliver(self, position: int) -> None:
         flight = self.flights.pop(position)
@@ -175,13 +183,14 @@ class Proof:
             return
         if node is None:
             return
+        before = node.is_member, node.successors
         if isinstance(flight.message, Neighbours):
             node.receive(flight.message)
         elif isinstance(flight.message, Failed):
             node.failed(flight.message.number)
         elif isinstance(flight.message, Notify) and flight.source in self.nodes:
             node.rectify(flight.message)
-        self.sent(flight.target)
+        self.sent(flight.target, before)
 
     def fault(self) -> str:
         """Return which part of the invariant is broken, or nothing."""
@@ -195,22 +204,23 @@ class Proof:
             passed_over |= skipped((me, *successors))
         for flight in self.flights:
             if isinstance(flight.message, Neighbours):
-                listed = flight.message.successors
-                if not any(live >> member & 1 for member in (flight.source, *listed)):
+                listed = (flight.source, *flight.message.successors)
+                # Who joins takes the list without its owner.
+                named = listed if live >> flight.target & 1 else listed[1:]
+                if not any(live >> member & 1 for member in named):
                     return f"an answer to {flight.target} names nobody alive"
-                passed_over |= skipped((flight.source, *listed))
+                passed_over |= skipped(listed)
         principals = (live & ~passed_over).bit_count()
         if principals <= self.length:
             return f"{principals} principals of {len(members)}"
         return ""
 
-    def check(self) -> None:
+    def check(self, changed: int) -> None:
         if reason := self.fault():
             raise Violation(reason)
-        for me in self.members:
-            successors = self.nodes[me].successors
-            if len({me, *successors}) != self.length + 1:
-                raise Violation(f"{me} lists {successors}")
+        node = self.nodes[changed]
+        if node.is_member and len({changed, *node.successors}) != self.length + 1:
+            raise Violation(f"{changed} lists {node.successors}")
 
     def settle(self) -> None:
         """Let everything arrive, and see the ring become whole."""
@@ -241,6 +251,8 @@ class Wild:
     """Which part of a parted network each member is in."""
     next_life: int = 1
     suspicion: float = 0.0
+    spreads: int = 0
+    """Messages of broadcasts, sent so far."""
 
     def run(self) -> None:
         chance = self.chance
@@ -262,7 +274,7 @@ class Wild:
 
     def join(self) -> None:
         if len(self.members) < 12:
-            me = self.chance.choice([p for p in range(PLACES) if p not in self.members])
+            me = self.chance.choice([place for place in FAR_APART if place not in self.members])
             self.members[me] = self.kind(me, self.next_life)
             self.lives[me] = self.next_life
             self.next_life += 1
@@ -296,6 +308,7 @@ class Wild:
 
     def sent(self, me: int) -> None:
         for target, message in self.members[me].take_outbox():
+            self.spreads += isinstance(message, Spread)
             self.flights.append(Flight(me, target, self.lives[me], message))
 
     def deliver(self, position: int) -> None:
@@ -335,7 +348,7 @@ class Wild:
                 break
         else:
             raise Violation(f"not whole after {ROUNDS_MAX} rounds")
-        for _ in range(PLACES):  # every finger is fixed by then
+        for _ in range(FINGERS + 2):
             self.round()
         self.find()
         self.reach()
@@ -362,7 +375,7 @@ class Wild:
     def find(self) -> None:
         """Every member finds the owner of a key."""
         places = sorted(self.members)
-        key = self.chance.randrange(PLACES)
+        key = self.chance.randrange(SIZE)
         owner = next((place for place in places if place >= key), places[0])
         for me, member in self.members.items():
             member.take_found()
@@ -378,9 +391,12 @@ class Wild:
         for member in self.members.values():
             member.take_delivered()
         origin = self.chance.choice(list(self.members))
+        self.spreads = 0
         self.members[origin].broadcast(b"news")
         self.sent(origin)
         self.drain()
+        if self.spreads != len(self.members) - 1:
+            raise Violation(f"{self.spreads} messages for {len(self.members)} members")
         counts = {me: len(member.take_delivered()) for me, member in self.members.items()}
         expected = {me: int(me != origin) for me in self.members}
         if counts != expected:
@@ -395,6 +411,3 @@ def run(seed: int) -> None:
         Proof(chance, kind, chance.choice([2, 3, 4])).run()
     else:
         Wild(chance).run()
-
-
-__all__ = ["Anchored", "Chord", "Proof", "Violation", "Wild", "owned", "run"]
