@@ -25,6 +25,10 @@ class TopicDeletionDisabled(ChordMQError):
     """The node's settings forbid deleting topics."""
 
 
+class ConcurrentChange(ChordMQError):
+    """Others change the same thing at the same time; try again."""
+
+
 class InvalidTopicName(ChordMQError):
     """The name is empty, too long, or has characters that a topic name must not have."""
 
@@ -149,6 +153,22 @@ class NotLeader(ChordMQError):
     """Another node leads this partition."""
 
 
+class NotEnoughReplicas(ChordMQError):
+    """Fewer replicas are in sync than the topic demands; nothing was written."""
+
+
+class NotEnoughReplicasAfterAppend(ChordMQError):
+    """The record was written, but too few replicas got it in time; it may or may not stay."""
+
+
+class NotCommittedInTime(ChordMQError):
+    """The record was written, but not committed within the time that the client gave."""
+
+
+class OffsetNotAvailable(ChordMQError):
+    """This replica cannot yet say what lies at the offset; another, or later, can."""
+
+
 class ElectionNotNeeded(ChordMQError):
     """The partition is led by the replica that should lead it."""
 
@@ -263,6 +283,14 @@ class UnknownRole(ChordMQError):
 
 class MutationQuotaExceeded(ChordMQError):
     """The client has created or deleted too many partitions lately; try again later."""
+
+
+class QuotaExceeded(ChordMQError):
+    """The client has used more than its quota lets it; it may go on after `wait_s`."""
+
+    def __init__(self, reason: str, wait_s: float) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
 
 
 class UnacceptableCredential(ChordMQError):

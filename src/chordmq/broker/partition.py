@@ -15,6 +15,7 @@ from chordmq.broker.flusher import Flusher
 from chordmq.broker.intake import Intake
 from chordmq.broker.payloads import Payloads
 from chordmq.broker.producers import NO_PRODUCER, ProducerState
+from chordmq.broker.replica import Replica
 from chordmq.broker.settings import TopicSettings
 from chordmq.clock import Clock
 from chordmq.errors import (
@@ -22,12 +23,14 @@ from chordmq.errors import (
     CorruptBatch,
     DiskFull,
     FencedLeaderEpoch,
+    NotLeader,
+    OffsetNotAvailable,
     OffsetOutOfRange,
     StorageFailed,
     UnknownLeaderEpoch,
     UnknownTopic,
 )
-from chordmq.records.batch import BatchHeader, place, read_header, walk
+from chordmq.records.batch import BatchHeader, place, read_header, verify, walk
 from chordmq.records.marker import Marker, build_marker, read_marker
 from chordmq.records.record import NewRecord, Record
 from chordmq.storage.compaction import Compaction
@@ -75,6 +78,8 @@ class Shared:
     payloads: Payloads | None = None
     """Encrypts for clients that cannot; None where nothing is to be encrypted."""
     decoded: DecodedBatches = field(default_factory=DecodedBatches)
+    new_replica: "Callable[[Partition], Replica] | None" = None
+    """Makes a partition one of several copies; None where the node is alone."""
     reported_s: float = -math.inf
 
     def report(self, fault: ChordMQError) -> None:
@@ -89,8 +94,12 @@ class Partition:
     """The only writer of its log; lives on the event loop, so that nothing needs a lock.
 
     The high watermark is the end of what consumers may see. With flush=disk it follows the flushed
-    offset, so that nobody ever reads a record that a power cut could take back.
+    offset, so that nobody ever reads a record that a power cut could take back. With a replica it
+    follows what all in-sync copies have.
     """
+
+    is_absent = False
+    """Whether this node has no log of the partition."""
 
     def __init__(
         self, topic: str, index: int, log: Log, settings: TopicSettings, shared: Shared
@@ -109,9 +118,13 @@ class Partition:
         self._readers: dict[Reader, None] = {}
         self.high_watermark = 0
         self._unsaved_bytes = 0
+        self.replica: Replica | None = None
+        """This copy among others; None when it is the only one and leads for ever."""
+        if shared.new_replica is not None:
+            self.replica = shared.new_replica(self)
         self.settings = settings
         self._restore_producers()
-        self._advance(log.flushed_offset)
+        self._progress()
 
     @property
     def settings(self) -> TopicSettings:
@@ -124,8 +137,20 @@ class Partition:
         self._intake = Intake(settings, self._shared.clock)
         self._flushes = settings.flushes_to_disk
         self.log.settings = log_settings(settings)
+        if self.replica is not None:
+            self.replica.set_min_in_sync(settings.min_insync_replicas)
         if not self._flushes:
-            self._advance(self.log.end_offset)
+            self._progress()
+
+    @property
+    def is_leader(self) -> bool:
+        """Return whether clients write here."""
+        return self.replica is None or self.replica.leader is not None
+
+    @property
+    def safe_offset(self) -> int:
+        """Return how far the log is as safe as the topic demands, on this node alone."""
+        return self.log.flushed_offset if self._flushes else self.log.end_offset
 
     @property
     def stable_offset(self) -> int:
@@ -134,13 +159,16 @@ class Partition:
             self.producers.transactions.stable_offset(self.high_watermark), self.log.start_offset
         )
 
-    def append(self, data: memoryview, *, is_enlisted: bool = False) -> Appended:
+    def append(
+        self, data: memoryview, *, is_enlisted: bool = False, is_quorum_needed: bool = True
+    ) -> Appended:
         """Check one batch, give it its offsets and write it; a repeated one is not stored again.
 
-        A transaction may begin here only if its coordinator has enlisted the partition.
+        A transaction may begin here only if its coordinator has enlisted the partition. Unless the
+        client will wait for no other copy, enough of them must be in sync.
         """
-        if self.is_closed or self._shared.full:
-            self._refuse()
+        if self.is_closed or self._shared.full or self.replica is not None:
+            self._check_writable(is_quorum_needed)
         log = self.log
         if self._shared.intercept is not None:
             data = self._shared.intercept(self.topic, data)
@@ -171,18 +199,21 @@ class Partition:
 
     def append_marker(self, marker: Marker) -> int:
         """End a producer's transaction here, and return the offset after its marker."""
-        if self.is_closed or self._shared.full:
-            self._refuse()
+        if self.is_closed or self._shared.full or self.replica is not None:
+            self._check_writable(is_quorum_needed=True)
         self.producers.check_marker(marker)
         data = memoryview(build_marker(marker, self._shared.clock.now_ms()))
         header = read_header(data)
         self._write(data, header, marker)
         return header.next_offset
 
-    def _refuse(self) -> None:
+    def _check_writable(self, is_quorum_needed: bool) -> None:
         if self.is_closed:
             raise UnknownTopic(f"{self.topic} was deleted")
-        raise DiskFull(self._shared.full)
+        if self._shared.full:
+            raise DiskFull(self._shared.full)
+        if self.replica is not None:
+            self.replica.check_leading(is_quorum_needed=is_quorum_needed)
 
     def _write(self, data: memoryview, header: BatchHeader, marker: Marker | None = None) -> None:
         """Give the batch the next offsets, and remember it once it is in the log."""
@@ -195,21 +226,36 @@ class Partition:
         except (DiskFull, StorageFailed) as error:
             self._shared.report(error)
             raise
+        self._note(header, marker)
+        if self.replica is not None:
+            self.replica.appended()
+        self._make_safe()
+
+    def _note(self, header: BatchHeader, marker: Marker | None) -> None:
         self.producers.replay(header, marker)
         self._unsaved_bytes += header.size
         self.bytes_in += header.size
         self.records_in += header.record_count
+
+    def _make_safe(self) -> None:
         if self._flushes:
             self._flusher.request(self)
         else:
-            self._advance(self.log.end_offset)
+            self._progress()
             if self.log.has_unflushed_segments:
                 self._flusher.request(self)  # so that a sealed segment gives up its descriptor
+
+    def _progress(self) -> None:
+        """Move the high watermark, as far as this copy and the others let it."""
+        safe_offset = self.log.flushed_offset if self._flushes else self.log.end_offset
+        if self.replica is not None:
+            safe_offset = self.replica.progressed(safe_offset)
+        self._advance(safe_offset)
 
     def flushed(self) -> None:
         """Move the high watermark after the log's flushed offset has moved."""
         if self._flushes:
-            self._advance(self.log.flushed_offset)
+            self._progress()
             # A deleted topic's files are renamed next; a flush would find them gone.
             if self.log.flushed_offset < self.log.end_offset and not self.is_closed:
                 self._flusher.request(self)
@@ -222,6 +268,64 @@ class Partition:
         self._commits.append((next_offset, future))
         return future
 
+    def commit(self, high_watermark: int) -> None:
+        """Take note of how far all in-sync copies have the partition."""
+        self._advance(high_watermark)
+
+    def take(self, records: memoryview) -> None:
+        """Write batches of the leader as they are; raise CorruptBatch if they are not whole."""
+        if self._shared.full:
+            raise DiskFull(self._shared.full)
+        headers = []
+        for position, header in walk(records):
+            verify(records, position, header)
+            headers.append(header)
+        if headers[0].base_offset < self.log.end_offset:
+            # Compaction on the leader has joined batches; what is here ends inside of one.
+            self.cut(headers[0].base_offset)
+        if headers[0].base_offset != self.log.end_offset:
+            raise CorruptBatch(f"{headers[0].base_offset} does not follow {self.log.end_offset}")
+        self.log.append(records, headers)
+        position = 0
+        for header in headers:
+            batch = records[position : position + header.size]
+            self._note(header, read_marker(batch) if header.is_control else None)
+            position += header.size
+        self._make_safe()
+
+    def cut(self, offset: int) -> None:
+        """Remove what lies at or after the offset, of which the leader knows nothing."""
+        logger.info("log cut", log=self.log.name, end=self.log.end_offset, to=offset)
+        self.log.truncate(offset)
+        self._after_cut()
+
+    def restart(self, offset: int) -> None:
+        """Drop the log and go on at the offset, where the leader's begins."""
+        logger.info("log begun anew", log=self.log.name, end=self.log.end_offset, at=offset)
+        self.log.restart(offset)
+        self._after_cut()
+
+    def _after_cut(self) -> None:
+        end = self.log.end_offset
+        self.high_watermark = max(min(self.high_watermark, end), self.log.start_offset)
+        self.producers = ProducerState()
+        self._unsaved_bytes = 0
+        self._restore_producers()
+
+    def begin_epoch(self) -> None:
+        """Tell those who wait for commits that another may lead now; have readers look again."""
+        commits, self._commits = self._commits, deque()
+        for _, future in commits:
+            if not future.done():
+                future.set_exception(NotLeader("the leader changed before all copies had this"))
+                future.exception()  # whoever waited may be gone
+        self._wake_readers()
+
+    def _wake_readers(self) -> None:
+        readers, self._readers = self._readers, {}
+        for reader in readers:
+            reader.wake()
+
     def _advance(self, high_watermark: int) -> None:
         if high_watermark <= self.high_watermark:
             return
@@ -232,9 +336,7 @@ class Partition:
             if not future.done():
                 future.set_result(None)
         if self._readers:
-            readers, self._readers = self._readers, {}
-            for reader in readers:
-                reader.wake()
+            self._wake_readers()
 
     def read(self, offset: int, max_bytes: int, *, only_stable: bool = False) -> list[memoryview]:
         """Return whole committed batches from the one that holds `offset` on.
@@ -243,6 +345,8 @@ class Partition:
         """
         log = self.log
         if not log.start_offset <= offset <= log.end_offset:
+            if offset > log.end_offset and not self.is_leader:
+                raise OffsetNotAvailable(f"the copy here ends at {log.end_offset}")
             raise OffsetOutOfRange(
                 f"{self.topic}-{self.index} has offsets {log.start_offset} to {log.end_offset}, "
                 f"not {offset}"
@@ -343,9 +447,7 @@ class Partition:
         for _, future in self._commits:
             future.cancel()
         self._commits.clear()
-        readers, self._readers = self._readers, {}
-        for reader in readers:
-            reader.wake()
+        self._wake_readers()
 
 
 def log_settings(settings: TopicSettings) -> LogSettings:

@@ -108,12 +108,12 @@ class Leader:
         """Take note of how far a follower is; return None if it may have records, else why not."""
         if fetch.leader_epoch != self.epoch:
             older = fetch.leader_epoch < self.epoch
-            return self._answer(fetch, Outcome.STALE if older else Outcome.NOT_YET)
+            return _refusal(fetch, Outcome.STALE if older else Outcome.NOT_YET)
         known = self.progress.get(source.broker)
         if known is not None and source.broker_epoch < known.broker_epoch:
-            return self._answer(fetch, Outcome.STALE)
+            return _refusal(fetch, Outcome.STALE)
         if source.broker not in self.state.replicas:
-            return self._answer(fetch, Outcome.NOT_YET)
+            return _refusal(fetch, Outcome.NOT_YET)
         if fetch.offset < self._log.start_offset:
             return self._answer(fetch, Outcome.TRIMMED)
         parting = self._parting(fetch)
@@ -248,3 +248,8 @@ class Leader:
             end_epoch,
             end_offset,
         )
+
+
+def _refusal(fetch: Fetch, outcome: Outcome) -> Answer:
+    """Return an answer that says nothing of the log, so that it may carry the follower's epoch."""
+    return Answer(fetch.id, fetch.leader_epoch, outcome)

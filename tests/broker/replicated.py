@@ -1,0 +1,150 @@
+"""One partition on several nodes of one process: real logs, real links, one store for all."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from chordmq.broker.flusher import Flusher
+from chordmq.broker.partition import Partition, Shared, log_settings
+from chordmq.broker.replica import Replica
+from chordmq.broker.replicas import Replicas
+from chordmq.broker.settings import TopicSettings
+from chordmq.clock import SystemClock
+from chordmq.cluster.metastore.local import LocalStore
+from chordmq.cluster.metastore.store import Compare, Put
+from chordmq.cluster.state import PartitionState, decode, encode, partition_key
+from chordmq.codecs.peer.frames import Kind
+from chordmq.records.batch import walk
+from chordmq.records.record import NewRecord, build_batch, read_records
+from chordmq.storage.log import Log
+from chordmq.storage.metadata.database import Database
+from chordmq.storage.metadata.segments import SegmentCatalogue
+from chordmq.storage.tail import TailBudget
+from tests.cluster.linked import Linked, introduce, linked, until_connected
+
+TOPIC_ID = b"0123456789abcdef"
+KEY = partition_key(TOPIC_ID, 0)
+
+
+class CopyNode:
+    """A node with one copy of the partition."""
+
+    def __init__(
+        self, directory: Path, node: Linked, store: LocalStore, settings: TopicSettings
+    ) -> None:
+        self.clock = SystemClock()
+        self.links = node.links
+        self.broker = node.links.broker
+        self.replicas = Replicas(self.broker, self.clock, self._find)
+        self.replicas.begin(node.links.hello().epoch)
+        self.replicas.connect(node.links, store, lambda broker, epoch: [])
+        node.links.on(Kind.REPLICA_FETCH, self.replicas.on_fetches)
+        node.links.on(Kind.REPLICA_ANSWER, self.replicas.on_answers)
+        node.links.on_connected.append(self.replicas.on_connected)
+        node.links.on_lost.append(self.replicas.on_lost)
+        self.database = Database(directory / "meta.db")
+        self.shared = Shared(Flusher(), self.clock)
+        self.shared.new_replica = lambda partition: Replica(self.replicas, partition)
+        log = Log(
+            directory / "t-0",
+            log_settings(settings),
+            self.clock,
+            TailBudget(1 << 20, self.clock),
+            SegmentCatalogue(self.database),
+        )
+        self.partition = Partition("t", 0, log, settings, self.shared)
+        self.task = asyncio.ensure_future(self.replicas.run())
+
+    def _find(self, topic_id: bytes, index: int) -> Replica | None:
+        assert (topic_id, index) == (TOPIC_ID, 0)
+        return self.partition.replica
+
+    def values(self) -> list[bytes | None]:
+        """Return the values of the records that consumers may read here."""
+        buffers = self.partition.read(self.partition.log.start_offset, 1 << 20)
+        return [
+            record.value
+            for buffer in buffers
+            for position, header in walk(buffer)
+            for record in read_records(buffer[position : position + header.size])
+        ]
+
+    async def close(self) -> None:
+        self.task.cancel()
+        await asyncio.wait([self.task])
+        self.shared.flusher.close()
+        self.partition.close()
+        self.database.close()
+
+
+class Copies:
+    """All copies, and the store that says who leads."""
+
+    def __init__(self, nodes: list[CopyNode], links: list[Linked], store: LocalStore) -> None:
+        self.nodes = {node.broker: node for node in nodes}
+        self.links = links
+        self.store = store
+
+    async def state(self) -> PartitionState:
+        entry = await self.store.get(KEY)
+        assert entry is not None
+        return decode(entry, PartitionState)
+
+    async def change(self, **fields: object) -> None:
+        """Write a new state and tell all nodes, as the controller and the watch do."""
+        entry = await self.store.get(KEY)
+        before = decode(entry, PartitionState) if entry else PartitionState(replicas=(1, 2, 3))
+        state = replace(before, **fields)
+        revision = entry.revision if entry else 0
+        revision = await self.store.commit([Compare(KEY, revision)], [Put(KEY, encode(state))])
+        for node in self.nodes.values():
+            node.replicas.on_state(TOPIC_ID, 0, state, revision)
+
+    async def isolate(self, broker: int) -> None:
+        """End all links of a node."""
+        await self.links[broker - 1].close()
+
+    async def reconnect(self, broker: int) -> None:
+        await self.links[broker - 1].open()
+        introduce(self.links)
+
+    async def elect(self, leader: int) -> None:
+        state = await self.state()
+        await self.change(leader=leader, leader_epoch=state.leader_epoch + 1)
+
+
+@asynccontextmanager
+async def replicated(directory: Path, settings: TopicSettings) -> AsyncIterator[Copies]:
+    """Run three nodes with one partition, led by node 1."""
+    database = Database(directory / "store.db")
+    store = LocalStore(database, SystemClock())
+    async with linked(3) as links:
+        nodes = []
+        for node in links:
+            home = directory / str(node.links.broker)
+            home.mkdir()
+            nodes.append(CopyNode(home, node, store, settings))
+        for one, other in ((0, 1), (0, 2), (1, 2)):
+            await until_connected(links[one], links[other])
+        copies = Copies(nodes, links, store)
+        await copies.change(leader=1, isr=(1, 2, 3))
+        try:
+            yield copies
+        finally:
+            for copy in nodes:
+                await copy.close()
+    database.close()
+
+
+def batch(*values: bytes) -> memoryview:
+    return memoryview(build_batch([NewRecord(0, None, value) for value in values]))
+
+
+async def until(holds: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait until something holds; the event loop works meanwhile."""
+    async with asyncio.timeout(seconds):
+        while not holds():  # noqa: ASYNC110 - nobody tells when it does
+            await asyncio.sleep(0.005)
