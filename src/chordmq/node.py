@@ -200,7 +200,7 @@ class Node:
     def _open_authenticator(self, stack: AsyncExitStack) -> None:
         authenticator = Authenticator(
             self.config.auth,
-            Users(self.broker.database, self.clock),
+            Users(self.broker.image, self.clock),
             self.clock,
             knows_certificates=knows_certificates(self.config),
         )
@@ -292,7 +292,7 @@ class Node:
         """Serve WebSockets on HTTP's listener; their clients leave before the broker does."""
         self.metrics.add(lambda: websocket_measures(self.websocket))
         self.broker.topics.watchers.append(self.websocket.look_again)
-        self.broker.permissions.watchers.append(lambda _: self.websocket.look_again())
+        self.broker.permissions.listeners.append(self.websocket.look_again)
         stack.callback(self.websocket.close)
 
     async def _listen(

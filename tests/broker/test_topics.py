@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from chordmq.broker.partition import Partition, Shared, log_settings
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topics import Topic, Topics, check_name
 from chordmq.clock import SystemClock
+from chordmq.cluster.image import Image
+from chordmq.cluster.members import Members
+from chordmq.cluster.topics import TopicTable
 from chordmq.errors import (
     ChordMQError,
     InvalidPartitionCount,
@@ -29,8 +33,8 @@ from chordmq.records.record import NewRecord, build_batch
 from chordmq.storage.directories import partition_directory
 from chordmq.storage.log import Log
 from chordmq.storage.metadata.database import Database
+from chordmq.storage.metadata.held import HeldTable
 from chordmq.storage.metadata.segments import SegmentCatalogue
-from chordmq.storage.metadata.topics import TopicTable
 from chordmq.storage.tail import TailBudget
 
 
@@ -50,7 +54,7 @@ async def opened(root: Path, settings: BrokerSettings | None = None) -> AsyncIte
         return Partition(topic.name, index, log, topic.settings, shared)
 
     topics = Topics(
-        root / "topics", TopicTable(database), settings or BrokerSettings(), open_partition
+        root / "topics", table_in(database), settings or BrokerSettings(), open_partition
     )
     remover = asyncio.ensure_future(topics.run())
     try:
@@ -61,6 +65,12 @@ async def opened(root: Path, settings: BrokerSettings | None = None) -> AsyncIte
         topics.close()
         database.close()
         assert failures == []
+
+
+def table_in(database: Database) -> TopicTable:
+    """Return the topics of a node alone."""
+    image = Image.local(database, SystemClock())
+    return TopicTable(image, HeldTable(database), Members(image, 0))
 
 
 def append(partition: Partition, value: bytes) -> None:
@@ -219,7 +229,8 @@ async def test_a_crash_between_deleting_the_row_and_the_files_is_made_good(tmp_p
         topic = await topics.create("t")
         append(topic.partitions[0], b"old")
     database = Database(tmp_path / "meta.db")
-    await TopicTable(database).remove(topic.id)  # and here the node dies
+    table = table_in(database)
+    await table.remove(table.rows()[0])  # and here the node dies
     database.close()
     async with opened(tmp_path) as topics:
         assert topics.find("t") is None
@@ -233,7 +244,7 @@ async def test_a_crash_between_the_row_and_the_files_of_a_new_topic_is_made_good
     async with opened(tmp_path) as topics:
         row = topics.check_new("t", 2, 1, {"flush": "os"})
     database = Database(tmp_path / "meta.db")
-    await TopicTable(database).insert(row)  # and here the node dies
+    await table_in(database).insert(row)  # and here the node dies
     database.close()
     async with opened(tmp_path) as topics:
         topic = topics.get("t")
@@ -310,9 +321,11 @@ async def test_a_stored_setting_that_is_no_longer_known_does_not_stop_the_node(
     tmp_path: Path,
 ) -> None:
     async with opened(tmp_path) as topics:
-        topic = await topics.create("t")
+        await topics.create("t")
     database = Database(tmp_path / "meta.db")
-    await TopicTable(database).set_settings(topic.id, {"gone": "1", "retention.ms": "8"})
+    table = table_in(database)
+    stored = {"gone": "1", "retention.ms": "8"}
+    await table.set_settings(replace(table.rows()[0], settings=stored))
     database.close()
     async with opened(tmp_path) as topics:
         assert topics.get("t").settings.retention_ms == 8

@@ -24,6 +24,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from chordmq.broker.security.users import Users
 from chordmq.clock import SystemClock
+from chordmq.cluster.image import Image
 from chordmq.storage.metadata.database import Database
 from tests.cli.command_line import CommandLine, Outcome
 from tests.interop.program import built, installed, run
@@ -46,7 +47,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     database = Database(node.data / "meta.db")
 
     async def furnish() -> None:
-        users = Users(database, SystemClock())
+        users = Users(Image.local(database, SystemClock()), SystemClock())
         for name, password in PASSWORDS.items():
             await users.add(name, password, is_admin=name == "admin")
 

@@ -26,7 +26,7 @@ def test_a_deleted_topic_is_put_aside_and_then_removed(tmp_path: Path) -> None:
     for name in ("t-0", "t-1", "t-1-0", "tt-0"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "0.log").write_bytes(b"records")
-    set_aside(tmp_path, "t", 3, ID)
+    set_aside(tmp_path, "t", range(3), ID)
     aside = {f"t-{index}.{ID.hex()}-delete" for index in (0, 1)}
     assert set(names(tmp_path)) == {*aside, "t-1-0", "tt-0"}
     remove_set_aside(tmp_path, ID)
@@ -38,7 +38,7 @@ def test_a_deleted_topic_is_put_aside_and_then_removed(tmp_path: Path) -> None:
 def test_the_longest_name_stays_within_what_file_systems_allow(tmp_path: Path, index: int) -> None:
     topic = "x" * 249
     partition_directory(tmp_path, topic, index).mkdir()
-    set_aside(tmp_path, topic, index + 1, ID)
+    set_aside(tmp_path, topic, [index], ID)
     (name,) = names(tmp_path)
     assert name.endswith("-delete")
     assert len(name) <= 255

@@ -19,6 +19,10 @@ from chordmq.broker.topics import Topic, Topics
 from chordmq.broker.transactions.coordinator import TransactionCoordinator
 from chordmq.broker.upkeep import Upkeep
 from chordmq.clock import Clock
+from chordmq.cluster.identity import Identity
+from chordmq.cluster.image import Image
+from chordmq.cluster.members import Members
+from chordmq.cluster.topics import TopicTable
 from chordmq.errors import UnknownTopic
 from chordmq.records.batch import TRANSACTIONAL
 from chordmq.records.marker import Marker
@@ -27,10 +31,8 @@ from chordmq.storage.directories import partition_directory
 from chordmq.storage.log import Log
 from chordmq.storage.metadata.audit import HeadTable
 from chordmq.storage.metadata.database import Database
-from chordmq.storage.metadata.group_settings import GroupSettingsTable
-from chordmq.storage.metadata.identity import Identity
+from chordmq.storage.metadata.held import HeldTable
 from chordmq.storage.metadata.segments import SegmentCatalogue
-from chordmq.storage.metadata.topics import TopicTable
 from chordmq.storage.tail import TailBudget
 
 
@@ -50,14 +52,17 @@ class Broker:
         self.shared = Shared(flusher, clock)
         self.node_id = settings.node_id
         self.database = Database(directory / "meta.db")
-        self.identity = Identity(self.database)
-        self.permissions = Permissions(self.database, acl or AclSettings())
+        self.image = Image.local(self.database, clock)
+        self.members = Members(self.image, settings.node_id)
+        self.identity = Identity(self.image, settings.node_id)
+        self.permissions = Permissions(self.image, acl or AclSettings())
         self.tail = TailBudget(settings.log_memory_max_bytes, clock)
         self._catalogue = SegmentCatalogue(self.database)
         self._logs = directory / "topics"
-        self.topics = Topics(self._logs, TopicTable(self.database), settings, self._open_partition)
+        table = TopicTable(self.image, HeldTable(self.database), self.members)
+        self.topics = Topics(self._logs, table, settings, self._open_partition)
         self.audit = Auditor(self, directory, HeadTable(self.database))
-        self.group_settings = GroupOverrides(GroupSettingsTable(self.database), settings)
+        self.group_settings = GroupOverrides(self.image, settings)
         self.groups = GroupCoordinator(self, self.group_settings.of)
         self.transactions = TransactionCoordinator(self, self.groups)
         self.cursors = Cursors(

@@ -177,6 +177,7 @@ def offline(data_dir: Path, work: Callable[["Users"], Awaitable[Any]]) -> Any:
 
     from chordmq.broker.security.users import Users
     from chordmq.clock import SystemClock
+    from chordmq.cluster.image import Image
     from chordmq.errors import CannotStart, ChordMQError
     from chordmq.storage.lock import DirectoryLock
     from chordmq.storage.metadata.database import Database
@@ -186,7 +187,8 @@ def offline(data_dir: Path, work: Callable[["Users"], Awaitable[Any]]) -> Any:
         try:
             database = Database(data_dir / "meta.db")
             try:
-                return await work(Users(database, SystemClock()))
+                clock = SystemClock()
+                return await work(Users(Image.local(database, clock), clock))
             finally:
                 database.close()
         finally:

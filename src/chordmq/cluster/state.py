@@ -1,5 +1,6 @@
 """What a cluster knows of its brokers and partitions: keys in the store, and values as JSON."""
 
+import hashlib
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
@@ -17,6 +18,14 @@ LIVE = "live/"
 CLEAN = "clean/"
 TOPICS = "topics/"
 PARTITIONS = "parts/"
+DEFAULTS = "settings/defaults"
+GROUPS = "groups/"
+USERS = "users/"
+TOKENS = "tokens/"
+SECRET = "secret"  # noqa: S105 (a key, not what lies there)
+ACLS = "acl/"
+ROLES = "roles/"
+QUOTAS = "quotas/"
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,6 +110,27 @@ class ClusterIdentity(Value, frozen=True, kw_only=True):
     id: str
 
 
+class Secret(Value, frozen=True, kw_only=True):
+    """Known to all brokers and to nobody else."""
+
+    value: bytes
+
+
+class ProducerIds(Value, frozen=True, kw_only=True):
+    """Which producer ids are given away."""
+
+    next: int
+    """The first that nobody has."""
+    by: int
+    """The broker that took the block before it."""
+
+
+class Settings(Value, frozen=True, kw_only=True):
+    """Settings by name, as given."""
+
+    settings: dict[str, str]
+
+
 def broker_key(broker: int) -> str:
     """Return the key of a broker's registration."""
     return f"{BROKERS}{broker}"
@@ -118,7 +148,7 @@ def clean_key(broker: int) -> str:
 
 def topic_key(name: str) -> str:
     """Return the key of a topic."""
-    return TOPICS + quote(name, safe="")
+    return named_key(TOPICS, name)
 
 
 def partition_key(topic_id: bytes, index: int) -> str:
@@ -129,6 +159,16 @@ def partition_key(topic_id: bytes, index: int) -> str:
 def partitions_key(topic_id: bytes) -> str:
     """Return the prefix of the keys of all partitions of a topic."""
     return f"{PARTITIONS}{topic_id.hex()}/"
+
+
+def named_key(prefix: str, *names: str) -> str:
+    """Return the key of what has these names."""
+    return prefix + "/".join(quote(name, safe="") for name in names)
+
+
+def acl_key(*fields: str) -> str:
+    """Return the key of an ACL, which has no name but what it says."""
+    return ACLS + hashlib.sha256("\0".join(fields).encode()).hexdigest()[:32]
 
 
 def partition_of(key: str) -> tuple[bytes, int]:

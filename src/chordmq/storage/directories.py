@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 # With index, id and suffix the name must stay below the 255 bytes that file systems allow.
@@ -22,9 +22,9 @@ def partition_directory(root: Path, topic: str, index: int) -> Path:
     return root / f"{topic}-{index}"
 
 
-def set_aside(root: Path, topic: str, partitions: int, topic_id: bytes) -> None:
-    """Rename the directories of a deleted topic, durably, so that its name is free again."""
-    for index in range(partitions):
+def set_aside(root: Path, topic: str, partitions: Iterable[int], topic_id: bytes) -> None:
+    """Rename the directories of deleted partitions, durably, so that their names are free again."""
+    for index in partitions:
         directory = partition_directory(root, topic, index)
         if directory.exists():
             directory.rename(root / _aside(directory.name, topic_id.hex(), "delete"))

@@ -8,6 +8,7 @@ from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.auth_settings import AuthSettings
 from chordmq.broker.security.users import Users
 from chordmq.clock import Clock, ManualClock
+from chordmq.cluster.image import Image
 from chordmq.storage.metadata.database import Database
 
 ALL = "SCRAM-SHA-512,SCRAM-SHA-256,PLAIN"
@@ -18,7 +19,8 @@ def users_at(directory: Path, clock: Clock | None = None) -> Iterator[Users]:
     """Open the users of a directory, and close them again."""
     database = Database(directory / "meta.db")
     try:
-        yield Users(database, clock or ManualClock())
+        clock = clock or ManualClock()
+        yield Users(Image.local(database, clock), clock)
     finally:
         database.close()
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from chordmq.broker.security import credentials
+from chordmq.broker.security.accounts import Credential
 from chordmq.broker.security.auth import REFUSAL, Attempt
 from chordmq.broker.security.auth_settings import AuthSettings, LdapSettings
 from chordmq.broker.security.failed_logins import FREE_PER_USER
 from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.clock import ManualClock
 from chordmq.errors import AuthenticationFailed, InvalidSetting, UnsupportedSaslMechanism
-from chordmq.storage.metadata.access import Credential
 from tests.broker.security.accounts import ALL, authenticator_at
 
 HERE = "10.0.0.1"

@@ -10,6 +10,7 @@ from chordmq.broker.security.logins import TAKEN_BACK
 from chordmq.broker.security.principal import Login, Principal
 from chordmq.broker.security.users import Users
 from chordmq.clock import SystemClock
+from chordmq.cluster.image import Image
 from chordmq.storage.metadata.database import Database
 
 HERE = "127.0.0.1"
@@ -17,7 +18,7 @@ HERE = "127.0.0.1"
 
 @pytest.fixture
 def judge(tmp_path: Path) -> Authenticator:
-    users = Users(Database(tmp_path / "meta.db"), SystemClock())
+    users = Users(Image.local(Database(tmp_path / "meta.db"), SystemClock()), SystemClock())
     return Authenticator(AuthSettings(mechanisms="PLAIN,SCRAM-SHA-512"), users, SystemClock())
 
 

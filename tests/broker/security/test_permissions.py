@@ -18,6 +18,8 @@ from chordmq.broker.security.permissions import (
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.security.quotas import DEFAULT, Entity, Limit
 from chordmq.broker.security.roles import BUILT_IN, Permission, Role
+from chordmq.clock import SystemClock
+from chordmq.cluster.image import Image
 from chordmq.errors import CannotStart, InvalidRequest, UnknownRole
 from chordmq.storage.metadata.database import Database
 
@@ -55,7 +57,7 @@ def reopen(tmp_path: Path) -> Iterator[Open]:
         while opened:
             opened.pop().close()
         opened.append(Database(tmp_path / "meta.db"))
-        return Permissions(opened[0], settings or AclSettings())
+        return Permissions(Image.local(opened[0], SystemClock()), settings or AclSettings())
 
     yield open_again
     for database in opened:

@@ -20,7 +20,7 @@ def judge_of(broker: Broker) -> Authenticator:
     """Return who checks the logins of a broker's users."""
     clock = SystemClock()
     settings = AuthSettings(mechanisms="SCRAM-SHA-512")
-    return Authenticator(settings, Users(broker.database, clock), clock)
+    return Authenticator(settings, Users(broker.image, clock), clock)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ HERE = "10.0.0.1"
 @pytest.fixture
 def front(broker: Broker) -> KafkaFront:
     clock = SystemClock()
-    users = Users(broker.database, clock)
+    users = Users(broker.image, clock)
     judge = Authenticator(AuthSettings(mechanisms="PLAIN,SCRAM-SHA-256"), users, clock)
     return KafkaFront(broker, Listener(ListenerSettings(), clock, "kafka"), judge)
 

@@ -20,6 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from chordmq.broker.security.users import Users
 from chordmq.clock import SystemClock
+from chordmq.cluster.image import Image
 from chordmq.storage.metadata.database import Database
 from tests.conftest import StartNode
 from tests.fronts.websocket.gateway import MSGPACK, gateway
@@ -239,7 +240,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     database = Database(Path(node.data / "meta.db"))
 
     async def furnish() -> None:
-        users = Users(database, SystemClock())
+        users = Users(Image.local(database, SystemClock()), SystemClock())
         for name, password in PASSWORDS.items():
             await users.add(name, password, is_admin=name == "admin")
 

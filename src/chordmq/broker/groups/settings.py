@@ -20,8 +20,10 @@ from chordmq.broker.setting import (
     parse_all,
     text_of,
 )
+from chordmq.cluster.image import Image
+from chordmq.cluster.metastore.store import Delete, Event, Put
+from chordmq.cluster.state import GROUPS, Settings, decode, encode, name_of, named_key
 from chordmq.errors import InvalidSetting
-from chordmq.storage.metadata.group_settings import GroupSettingsTable
 
 DURATION = r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?"
 BY_DURATION = "by_duration:"
@@ -133,18 +135,18 @@ def group_settings() -> dict[str, Setting]:
 
 
 class GroupOverrides:
-    """The settings that operators gave single groups; changes are on disk before they count."""
+    """The settings that operators gave single groups; the store has them before they count."""
 
-    def __init__(self, table: GroupSettingsTable, node: GroupDefaults) -> None:
-        self._table = table
+    def __init__(self, image: Image, node: GroupDefaults) -> None:
+        self._image = image
         self._node = node
         self._defaults = _defaults_on(node)
-        self._texts = table.all()
+        self._texts: dict[str, dict[str, str]] = {}
         self._settings: dict[str, GroupSettings] = {}
-        for group, texts in self._texts.items():
-            self._settings[group] = _tolerant(texts, self._defaults)
         self.on_changed: Callable[[str], None] | None = None
         """Told the name of each group whose settings have changed."""
+        image.listen(GROUPS, self._hear)
+        self._hear(image.told(GROUPS))
 
     def of(self, group: str) -> GroupSettings:
         """Return what is in force for a group."""
@@ -176,14 +178,23 @@ class GroupOverrides:
             _check_limits(name, getattr(settings, field_name(name)), self._node)
         if validate_only:
             return
-        await self._table.set(group, texts)
-        if texts:
-            self._texts[group], self._settings[group] = texts, settings
-        else:
-            self._texts.pop(group, None)
-            self._settings.pop(group, None)
-        if self.on_changed is not None:
-            self.on_changed(group)
+        key = named_key(GROUPS, group)
+        await self._image.commit(
+            [], [Put(key, encode(Settings(settings=texts))) if texts else Delete(key)]
+        )
+
+    def _hear(self, events: list[Event]) -> None:
+        for event in events:
+            group = name_of(event.key)
+            if event.entry is not None:
+                texts = decode(event.entry, Settings).settings
+                self._texts[group] = texts
+                self._settings[group] = _tolerant(texts, self._defaults)
+            else:
+                self._texts.pop(group, None)
+                self._settings.pop(group, None)
+            if self.on_changed is not None:
+                self.on_changed(group)
 
 
 def _defaults_on(node: GroupDefaults) -> GroupSettings:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from chordmq.broker.security import credentials
+from chordmq.broker.security.accounts import Credential
 from chordmq.broker.security.auth_settings import OAUTHBEARER, AuthSettings
 from chordmq.broker.security.failed_logins import FailedLogins
 from chordmq.broker.security.logins import Logins
@@ -20,7 +21,6 @@ from chordmq.broker.security.users import TOKEN_PREFIX, Users
 from chordmq.client.breaker import Breaker
 from chordmq.clock import Clock
 from chordmq.errors import AuthenticationFailed, UnsupportedSaslMechanism
-from chordmq.broker.security.accounts import Credential
 
 if TYPE_CHECKING:
     from chordmq.broker.extensions import AuthenticationBackend

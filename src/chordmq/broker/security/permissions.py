@@ -1,10 +1,11 @@
-"""ACLs, roles and quotas of the node: kept in memory, changed on disk first."""
+"""ACLs, roles and quotas of the cluster: kept in memory, changed in the store first."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 from msgspec.structs import replace
@@ -14,25 +15,17 @@ from chordmq.broker.security.acl import (
     CLUSTER_NAME,
     NAME_LENGTH_MAX,
     Acl,
-    Effect,
     Kind,
-    Match,
-    Operation,
     Rule,
     RuleFilter,
 )
 from chordmq.broker.security.quotas import Entity, Limit, Quotas
 from chordmq.broker.security.quotas import check as check_quota
-from chordmq.broker.security.roles import BUILT_IN, Permission, Role
+from chordmq.broker.security.roles import BUILT_IN, Role
+from chordmq.cluster.image import Image
+from chordmq.cluster.metastore.store import Delete, Event, Put
+from chordmq.cluster.state import ACLS, QUOTAS, ROLES, acl_key, encode, name_of, named_key
 from chordmq.errors import CannotStart, ChordMQError, InvalidRequest, UnknownRole
-from chordmq.storage.metadata.database import Database
-from chordmq.storage.metadata.permissions import (
-    AclRow,
-    PermissionRow,
-    PermissionTable,
-    QuotaRow,
-    RoleRow,
-)
 
 RULES_MAX = 100_000
 
@@ -77,16 +70,27 @@ class Changed:
 class Permissions:
     """Who may do what, and how much of it."""
 
-    def __init__(self, database: Database, settings: AclSettings) -> None:
+    def __init__(self, image: Image, settings: AclSettings) -> None:
         self.is_enforced = False
         """Whether ACLs are asked at all: as soon as clients can be told apart."""
         self.acl = Acl(allows_without_rules=settings.allow_everyone_if_no_acl_found)
         self.roles: dict[str, Role] = dict(BUILT_IN)
         self.quotas = Quotas()
         self.watchers: list[Callable[[Changed], None]] = []
-        self._table = PermissionTable(database)
+        """Told what was changed on this node, and by whom."""
+        self.listeners: list[Callable[[], None]] = []
+        """Told that something has changed, here or on another node."""
+        self._image = image
+        self._rules: dict[str, Rule] = {}
+        """By their keys in the store."""
         self._changing = asyncio.Lock()
-        self._load()
+        for family, hear in (
+            (ACLS, self._hear_rules),
+            (ROLES, self._hear_roles),
+            (QUOTAS, self._hear_quotas),
+        ):
+            image.listen(family, hear)
+            hear(image.told(family))
         self._file = settings.file
 
     async def load_file(self) -> None:
@@ -148,13 +152,8 @@ class Permissions:
     async def remove_role(self, name: str, *, by: str = "") -> None:
         """Delete a role; a built-in one only loses its members."""
         async with self._changing:
-            role = self.role(name)
-            await self._table.remove_role(name)
-            self.acl.change(remove=role.rules())
-            if name in BUILT_IN:
-                self.roles[name] = BUILT_IN[name]
-            else:
-                del self.roles[name]
+            self.role(name)
+            await self._image.commit([], [Delete(named_key(ROLES, name))])
             self._tell(Changed("role", removed=(name,), by=by))
 
     async def set_limits(
@@ -208,49 +207,68 @@ class Permissions:
             }
             await self._save_quotas(others, by)
 
-    def _load(self) -> None:
-        self.acl.change(add=[_rule(row) for row in self._table.acls()])
-        for row in self._table.roles():
-            permissions = tuple(_permission(one) for one in row.permissions)
-            role = Role(name=row.name, permissions=permissions, members=row.members)
-            if row.name in BUILT_IN:
-                role = replace(BUILT_IN[row.name], members=row.members)
-            self.roles[role.name] = role
-            self.acl.change(add=role.rules())
-        for quota in self._table.quotas():
-            limits = {Limit(name): value for name, value in quota.limits.items()}
-            self.quotas.put(Entity(user=quota.user, client=quota.client), limits)
+    def _hear_rules(self, events: list[Event]) -> None:
+        gone = [rule for event in events if (rule := self._rules.pop(event.key, None))]
+        for event in events:
+            if event.entry is not None:
+                self._rules[event.key] = msgspec.json.decode(event.entry.value, type=Rule)
+        new = [self._rules[event.key] for event in events if event.entry is not None]
+        self.acl.change(remove=gone, add=new)
+        self._notify()
+
+    def _hear_roles(self, events: list[Event]) -> None:
+        for event in events:
+            name = name_of(event.key)
+            old, role = self.roles.pop(name, None), BUILT_IN.get(name)
+            if event.entry is not None:
+                stored = msgspec.json.decode(event.entry.value, type=Role)
+                role = replace(role, members=stored.members) if role else stored
+            self.acl.change(remove=old.rules() if old else (), add=role.rules() if role else ())
+            if role is not None:
+                self.roles[name] = role
+        self._notify()
+
+    def _hear_quotas(self, events: list[Event]) -> None:
+        for event in events:
+            if event.entry is not None:
+                quota = msgspec.json.decode(event.entry.value, type=Quota)
+                self.quotas.put(Entity(user=quota.user, client=quota.client), quota.limits)
+            else:
+                user, client = map(unquote, event.key.removeprefix(QUOTAS).split("/"))
+                self.quotas.put(Entity(user=user, client=client), {})
+        self._notify()
 
     async def _change_rules(self, add: list[Rule], remove: list[Rule], by: str) -> None:
-        await self._table.change_acls(
-            add=[_acl_row(rule) for rule in add], remove=[_acl_row(rule) for rule in remove]
-        )
-        self.acl.change(add=add, remove=remove)
+        operations: list[Put | Delete] = [
+            *(Delete(_rule_key(rule)) for rule in remove),
+            *(Put(_rule_key(rule), encode(rule)) for rule in add),
+        ]
+        size = self._image.store.operations_max
+        for start in range(0, len(operations), size):
+            await self._image.commit([], operations[start : start + size])
         self._tell(Changed("acl", tuple(map(str, add)), tuple(map(str, remove)), by))
 
     async def _save_role(self, role: Role, by: str) -> None:
-        permissions = role.permissions
         if role.name in BUILT_IN:
-            role, permissions = replace(BUILT_IN[role.name], members=role.members), ()
-        rows = tuple(PermissionRow(p.kind, p.name, p.match, p.operation) for p in permissions)
-        await self._table.save_role(RoleRow(role.name, rows, role.members))
-        old = self.roles.get(role.name)
-        self.acl.change(remove=old.rules() if old else (), add=role.rules())
-        self.roles[role.name] = role
+            role = replace(role, permissions=())
+        await self._image.commit([], [Put(named_key(ROLES, role.name), encode(role))])
         members = ", ".join(sorted(role.members)) or "nobody"
         self._tell(Changed("role", added=(f"{role.name} for {members}",), by=by))
 
     async def _save_quotas(self, quotas: Mapping[Entity, Mapping[Limit, float]], by: str) -> None:
         for entity, limits in quotas.items():
             check_quota(entity, limits)
-        await self._table.save_quotas(
-            QuotaRow(entity.user, entity.client, {str(k): v for k, v in limits.items()})
-            for entity, limits in quotas.items()
-        )
+        operations = [_quota_operation(entity, limits) for entity, limits in quotas.items()]
+        size = self._image.store.operations_max
+        for start in range(0, len(operations), size):
+            await self._image.commit([], operations[start : start + size])
         for entity, limits in quotas.items():
-            self.quotas.put(entity, limits)
             text = ", ".join(f"{name}={value:g}" for name, value in limits.items()) or "none"
             self._tell(Changed("quota", added=(f"{entity.user}/{entity.client}: {text}",), by=by))
+
+    def _notify(self) -> None:
+        for listener in self.listeners:
+            listener()
 
     def _tell(self, change: Changed) -> None:
         for watcher in self.watchers:
@@ -306,31 +324,17 @@ def _check_name(kind: Kind, name: str) -> None:
         raise InvalidRequest(f"The only cluster is called {CLUSTER_NAME}.")
 
 
-def _rule(row: AclRow) -> Rule:
-    return Rule(
-        kind=Kind(row.kind),
-        name=row.name,
-        match=Match(row.match),
-        principal=row.principal,
-        host=row.host,
-        operation=Operation(row.operation),
-        effect=Effect(row.effect),
-    )
-
-
-def _acl_row(rule: Rule) -> AclRow:
-    return AclRow(
+def _rule_key(rule: Rule) -> str:
+    return acl_key(
         rule.kind, rule.name, rule.match, rule.principal, rule.host, rule.operation, rule.effect
     )
 
 
-def _permission(row: PermissionRow) -> Permission:
-    return Permission(
-        kind=Kind(row.kind),
-        name=row.name,
-        match=Match(row.match),
-        operation=Operation(row.operation),
-    )
+def _quota_operation(entity: Entity, limits: Mapping[Limit, float]) -> Put | Delete:
+    key = named_key(QUOTAS, entity.user, entity.client)
+    if not limits:
+        return Delete(key)
+    return Put(key, encode(Quota(user=entity.user, client=entity.client, limits=dict(limits))))
 
 
 def _numbers(limits: Mapping[Limit, float | None]) -> dict[Limit, float]:

@@ -4,12 +4,12 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from chordmq.broker.security.accounts import Credential
 from chordmq.broker.security.auth import REFUSAL, Authenticator
 from chordmq.broker.security.auth_settings import OAUTHBEARER, PLAIN, SCRAM_256, SCRAM_512
 from chordmq.broker.security.principal import Login, Principal
 from chordmq.broker.security.scram import ScramServer
 from chordmq.errors import AuthenticationFailed
-from chordmq.broker.security.accounts import Credential
 
 MESSAGE_SIZE_MAX = 128 * 1024
 """Bearer tokens with many groups are the longest messages that are meant seriously."""

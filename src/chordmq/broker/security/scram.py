@@ -13,8 +13,8 @@ import re
 import secrets
 from collections.abc import Callable
 
-from chordmq.broker.security.credentials import HASHES
 from chordmq.broker.security.accounts import Credential
+from chordmq.broker.security.credentials import HASHES
 
 NONCE_SIZE = 24
 

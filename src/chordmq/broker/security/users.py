@@ -1,4 +1,4 @@
-"""The users of the node: kept in memory, changed on disk first."""
+"""The users of the cluster: kept in memory, changed in the store first."""
 
 import asyncio
 import hashlib
@@ -7,12 +7,16 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import msgspec
+
+from chordmq.broker.security.accounts import Credential, TokenRow, UserRow
 from chordmq.broker.security.credentials import HASHES, derive
 from chordmq.broker.security.principal import Login
 from chordmq.clock import Clock
+from chordmq.cluster.image import Image
+from chordmq.cluster.metastore.store import Delete, Event, Put, present
+from chordmq.cluster.state import SECRET, TOKENS, USERS, Secret, decode, encode, name_of, named_key
 from chordmq.errors import InvalidRequest, UnknownToken, UnknownUser, UserExists
-from chordmq.broker.security.accounts import AccessTable, Credential, TokenRow, UserRow
-from chordmq.storage.metadata.database import Database
 
 NAME_LENGTH_MAX = 255
 PASSWORD_LENGTH_MAX = 1024
@@ -24,21 +28,28 @@ _FORBIDDEN_IN_NAMES = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Users:
-    """Who may log in with a password or a token that this node keeps."""
+    """Who may log in with a password or a token that the cluster keeps."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._table = AccessTable(database)
+    def __init__(self, image: Image, clock: Clock) -> None:
+        self._image = image
         self._clock = clock
-        self._users = {user.name: user for user in self._table.users()}
-        self._tokens = {token.digest: token for token in self._table.tokens()}
+        self._users: dict[str, UserRow] = {}
+        self._tokens: dict[bytes, TokenRow] = {}
+        self._by_key: dict[str, TokenRow] = {}
         self._changing = asyncio.Lock()
         self.watchers: list[Callable[[str], None]] = []
-        """Called with the name of a user that has changed or gone."""
+        """Called with the name of a user that has changed or gone, here or on another node."""
+        image.listen(USERS, self._hear_users)
+        image.listen(TOKENS, self._hear_tokens)
+        self._hear_users(image.told(USERS))
+        self._hear_tokens(image.told(TOKENS))
 
     @property
     def secret(self) -> bytes:
-        """Return the secret that stays the same over restarts."""
-        return self._table.secret
+        """Return the secret that stays the same over restarts, and is the same on all nodes."""
+        entry = self._image.get(SECRET)
+        assert entry is not None
+        return decode(entry, Secret).value
 
     def __iter__(self) -> Iterator[UserRow]:
         return iter(sorted(self._users.values(), key=lambda user: user.name))
@@ -113,8 +124,9 @@ class Users:
             self.get(name)
             if len(self.tokens(name)) >= TOKENS_PER_USER_MAX:
                 raise InvalidRequest(f"{name!r} has {TOKENS_PER_USER_MAX} tokens; revoke one")
-            await self._table.add_token(token)
-            self._tokens[token.digest] = token
+            await self._image.commit(
+                [present(named_key(USERS, name))], [Put(_token_key(token.id), encode(token))]
+            )
         return token, text
 
     async def remove_token(self, name: str, token_id: str) -> None:
@@ -122,9 +134,7 @@ class Users:
         async with self._changing:
             for token in self.tokens(name):
                 if token.id == token_id:
-                    await self._table.remove_token(token_id)
-                    del self._tokens[token.digest]
-                    self._tell(name)
+                    await self._image.commit([], [Delete(_token_key(token_id))])
                     return
         raise UnknownToken(f"{name!r} has no token {token_id!r}")
 
@@ -146,16 +156,30 @@ class Users:
         return proof is None or (user is not None and proof in user.credentials.values())
 
     async def _save(self, user: UserRow) -> None:
-        await self._table.save(user)
-        self._users[user.name] = user
-        self._tell(user.name)
+        await self._image.commit([], [Put(named_key(USERS, user.name), encode(user))])
 
     async def _forget(self, name: str) -> None:
-        await self._table.remove(name)
-        del self._users[name]
-        for token in self.tokens(name):
-            del self._tokens[token.digest]
-        self._tell(name)
+        tokens = [Delete(_token_key(token.id)) for token in self.tokens(name)]
+        await self._image.commit([], [Delete(named_key(USERS, name)), *tokens])
+
+    def _hear_users(self, events: list[Event]) -> None:
+        for event in events:
+            name = name_of(event.key)
+            if event.entry is None:
+                self._users.pop(name, None)
+            else:
+                self._users[name] = msgspec.json.decode(event.entry.value, type=UserRow)
+            self._tell(name)
+
+    def _hear_tokens(self, events: list[Event]) -> None:
+        for event in events:
+            old = self._by_key.pop(event.key, None)
+            if event.entry is not None:
+                token = msgspec.json.decode(event.entry.value, type=TokenRow)
+                self._by_key[event.key] = self._tokens[token.digest] = token
+            elif old is not None:
+                del self._tokens[old.digest]
+                self._tell(old.user)
 
     def _tell(self, name: str) -> None:
         for watcher in self.watchers:
@@ -174,6 +198,10 @@ async def _credentials(password: str) -> dict[str, Credential]:
     if not 0 < len(password) <= PASSWORD_LENGTH_MAX:
         raise InvalidRequest(f"a password has 1 to {PASSWORD_LENGTH_MAX} characters")
     return {name: await asyncio.to_thread(derive, name, password) for name in HASHES}
+
+
+def _token_key(token_id: str) -> str:
+    return named_key(TOKENS, token_id)
 
 
 def _digest(text: str) -> bytes:

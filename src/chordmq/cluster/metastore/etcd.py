@@ -7,7 +7,6 @@ from typing import Any
 
 from chordmq.cluster.metastore.gateway import Gateway, GatewayRefused, GatewaySettings
 from chordmq.cluster.metastore.store import (
-    OPERATIONS_MAX,
     Compare,
     DeleteUnder,
     Entry,
@@ -20,11 +19,16 @@ from chordmq.cluster.metastore.store import (
     StoreConflict,
 )
 
+OPERATIONS_MAX = 127
+"""What etcd takes unless told otherwise is 128; one compare stays in reserve."""
+
 _NOT_FOUND = 5
 
 
 class EtcdStore:
     """Keeps all keys of one cluster under one prefix."""
+
+    operations_max = OPERATIONS_MAX
 
     def __init__(self, settings: GatewaySettings, prefix: str) -> None:
         self._gateway = Gateway(settings)
@@ -44,7 +48,7 @@ class EtcdStore:
 
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
         """Do all operations at one revision and return it, or raise StoreConflict and do none."""
-        assert max(len(compares), len(operations)) <= OPERATIONS_MAX
+        assert max(len(compares), len(operations)) <= OPERATIONS_MAX + 1
         body = {
             "compare": [part for compare in compares for part in self._compare(compare)],
             "success": [self._operation(operation) for operation in operations],

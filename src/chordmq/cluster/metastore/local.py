@@ -25,6 +25,7 @@ from chordmq.storage.metadata import entries
 from chordmq.storage.metadata.database import Database
 
 EVENTS_KEPT = 10_000
+OPERATIONS_MAX = 1_000_000
 
 Change = tuple[int, list[Event]]
 """The revision of a commit, and what it changed."""
@@ -38,6 +39,8 @@ class _Lease:
 
 class LocalStore:
     """One process writes it, so that its revisions count what this node has changed."""
+
+    operations_max = OPERATIONS_MAX
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -53,6 +56,12 @@ class LocalStore:
     def range_now(self, prefix: str) -> Snapshot:
         """Return the entries under a prefix, blocking; for the start."""
         return self._database.run_now(lambda connection: _range(connection, prefix))
+
+    def put_now(self, puts: Sequence[Put]) -> None:
+        """Write entries, blocking, before anybody can watch; for the start."""
+        changed = self._database.run_now(lambda connection: _commit(connection, [], puts))
+        assert changed is not None
+        self._known = changed[0]
 
     async def get(self, key: str) -> Entry | None:
         """Return the newest entry of a key, or None."""

@@ -4,9 +4,6 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-OPERATIONS_MAX = 127
-"""Of compares, and of operations, in one commit: etcd takes 128, and one stays in reserve."""
-
 
 class StoreConflict(Exception):
     """A compare did not hold: nothing was changed."""
@@ -116,6 +113,9 @@ class MetaStore(Protocol):
     before it tries again. A call that had none raises StoreUnavailable. Leases say who lives,
     watches are hints; only a commit whose compares held is a fact.
     """
+
+    operations_max: int
+    """Of compares, and of operations, in one commit."""
 
     async def get(self, key: str) -> Entry | None:
         """Return the newest entry of a key, or None."""

@@ -1,5 +1,6 @@
 """What our errors are in HTTP, and the one form that every refusal has."""
 
+import math
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
@@ -30,6 +31,7 @@ STATUSES: dict[type[ChordMQError], HTTPStatus] = {
     errors.UnknownTopic: HTTPStatus.NOT_FOUND,
     errors.UnknownTopicId: HTTPStatus.NOT_FOUND,
     errors.UnknownUser: HTTPStatus.NOT_FOUND,
+    errors.ConcurrentChange: HTTPStatus.CONFLICT,
     errors.GroupNotEmpty: HTTPStatus.CONFLICT,
     errors.GroupSubscribed: HTTPStatus.CONFLICT,
     errors.IllegalGeneration: HTTPStatus.CONFLICT,
@@ -42,6 +44,7 @@ STATUSES: dict[type[ChordMQError], HTTPStatus] = {
     errors.OffsetMetadataTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.OffsetOutOfRange: HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
     errors.MutationQuotaExceeded: HTTPStatus.TOO_MANY_REQUESTS,
+    errors.QuotaExceeded: HTTPStatus.TOO_MANY_REQUESTS,
     errors.CoordinatorLoading: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.CoordinatorNotAvailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NotLeader: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -62,7 +65,10 @@ def status_of(error: ChordMQError) -> HTTPStatus:
 def refuse(_request: Request, error: Exception) -> Response:
     """Answer a request that the node refuses."""
     assert isinstance(error, ChordMQError)
-    return complaint(status_of(error), type(error).__name__, str(error))
+    response = complaint(status_of(error), type(error).__name__, str(error))
+    if isinstance(error, errors.QuotaExceeded):
+        response.headers["retry-after"] = str(math.ceil(error.wait_s))
+    return response
 
 
 def refuse_by_status(request: Request, error: Exception) -> Response:

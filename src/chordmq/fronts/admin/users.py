@@ -7,11 +7,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from chordmq.broker.security.accounts import TokenRow, UserRow
 from chordmq.broker.security.users import Users
 from chordmq.errors import InvalidRequest
 from chordmq.fronts.admin.bodies import read_object
 from chordmq.fronts.admin.login import authenticator_of, check_super
-from chordmq.storage.metadata.access import TokenRow, UserRow
 
 T = TypeVar("T")
 

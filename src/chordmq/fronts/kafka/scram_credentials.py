@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from chordmq.broker.security.accounts import Credential
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.security.credentials import (
     HASHES,
@@ -33,7 +34,6 @@ from chordmq.errors import (
 )
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of, reason_of
-from chordmq.storage.metadata.access import Credential
 
 MECHANISMS = dict(enumerate(HASHES, start=1))
 """The protocol's numbers: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""

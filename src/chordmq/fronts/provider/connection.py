@@ -65,7 +65,7 @@ def open_provider(opening: Opening) -> Connect:
     front = ProviderFront(broker, opening.listener, settings, opening.authenticator)
     opening.metrics.add(lambda: provider_measures(front))
     broker.topics.watchers.append(front.look_again)
-    broker.permissions.watchers.append(lambda _: front.look_again())
+    broker.permissions.listeners.append(front.look_again)
     return lambda: Stream(opening.listener, partial(serve, front), HEAD_SIZE)
 
 
