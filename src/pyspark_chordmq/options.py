@@ -46,7 +46,9 @@ class Options:
     """The topic that a sink writes to, when rows do not name one."""
     compression: str = "none"
     query: str = ""
-    """The name by which a streaming sink recognises what it has written already."""
+    """The name by which a sink recognises what it has written already; a stream has its own."""
+    batch: int | None = None
+    """The number of the micro-batch that a table is, when a stream writes it by foreachBatch."""
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Options:
@@ -75,7 +77,17 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         topic=options.get("topic", ""),
         compression=options.get("compression", "none"),
         query=options.get("query", ""),
+        batch=_batch(options),
     )
+
+
+def _batch(options: Mapping[str, str]) -> int | None:
+    text = options.get("batchid", "")
+    if not text:
+        return None
+    if not text.isdecimal() or not options.get("query"):
+        raise BadOption("batchId wants the number that foreachBatch gives, and option query a name")
+    return int(text)
 
 
 def _assigned(options: Mapping[str, str]) -> dict[str, tuple[int, ...]]:

@@ -44,13 +44,21 @@ class Written(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Appends a table to topics; a task that Spark repeats writes its rows again."""
+    """Appends a table to topics; a task that Spark repeats writes its rows again.
+
+    With the options `query` and `batchId`, as a stream's foreachBatch knows them, it writes once.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Deliver the rows of one task; runs in a Python worker."""
+        if self._options.batch is not None:
+            return _once(self._options, self._options.query, self._options.batch, iterator)
+        return self._deliver(iterator)
+
+    def _deliver(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         options = self._options
         settings = ProducerSettings(compression=compression(options.compression))
 
@@ -75,21 +83,27 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Deliver the rows of one task of a micro-batch; runs in a Python worker."""
-        options = self._options
         context = TaskContext.get()
         assert context is not None, "runs in a task of Spark"
-        query = options.query or context.getLocalProperty(QUERY_ID)
+        query = self._options.query or context.getLocalProperty(QUERY_ID) or ""
         batch = int(context.getLocalProperty(BATCH_ID) or 0)
-        name = f"spark-{query}-{context.partitionId()}"
-        with Wire(options) as wire:
-            work = _write_once(wire.cluster, options, name, batch, iterator)
-            return Written(wire.run(work))
+        return _once(self._options, query, batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Do nothing: what the tasks have committed is in the log."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Do nothing: Spark repeats the micro-batch, and its tasks know how far they are."""
+
+
+def _once(
+    options: Options, query: str, batch: int, frames: Iterator[pa.RecordBatch]
+) -> WriterCommitMessage:
+    context = TaskContext.get()
+    assert context is not None, "runs in a task of Spark"
+    name = f"spark-{query}-{context.partitionId()}"
+    with Wire(options) as wire:
+        return Written(wire.run(_write_once(wire.cluster, options, name, batch, frames)))
 
 
 async def _write_once(

@@ -41,6 +41,7 @@ COMMANDS = {
     "certs": ("chordmq.cli.certs", "app"),
     "keys": ("chordmq.cli.keys", "app"),
     "audit": ("chordmq.cli.audit", "app"),
+    "pipeline": ("chordmq.cli.pipeline", "app"),
     "bench": ("chordmq.cli.bench", "app"),
     "doctor": ("chordmq.cli.doctor", "doctor"),
 }

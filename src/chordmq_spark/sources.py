@@ -1,0 +1,22 @@
+"""Topics as frames."""
+
+import re
+
+from pyspark.sql import DataFrame, SparkSession
+
+from chordmq_spark.settings import PipelineSettings
+
+
+def device_messages(spark: SparkSession, settings: PipelineSettings, group: str) -> DataFrame:
+    """Return everything that devices say as a stream; the topic may appear later."""
+    return (
+        spark.readStream.format("chordmq")
+        .options(**settings.connection())
+        # By pattern, because a topic that is named has to exist already.
+        .option("subscribePattern", re.escape(settings.devices))
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(settings.rows_per_batch))
+        .option("includeHeaders", "true")
+        .option("group", group)
+        .load()
+    )
