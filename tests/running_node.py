@@ -35,6 +35,7 @@ class RunningNode:
         self.http_address = ("127.0.0.1", free_port())
         self.framed_address = ("127.0.0.1", free_port())
         self.provider_address = ("127.0.0.1", free_port())
+        self.mqtt_address = ("127.0.0.1", free_port())
         self.capnp_address = ("127.0.0.1", free_port())
         self.grpc_address = ("127.0.0.1", free_port())
         self.settings = SETTINGS | dict(settings or {})
@@ -146,6 +147,8 @@ class RunningNode:
             "http.port": str(self.http_address[1]),
             "framed.port": str(self.framed_address[1]),
             "provider.port": str(self.provider_address[1]),
+            "mqtt.port": str(self.mqtt_address[1]),
+            "mqtt.tls_port": "0",
             "capnp.port": str(self.capnp_address[1]),
             "grpc.port": str(self.grpc_address[1]),
             **self.settings,
@@ -157,9 +160,7 @@ class RunningNode:
 
     def _prepare(self) -> None:
         """Set what the kernel is to do to the process; runs in it, before the node's program."""
-        pr_set_pdeathsig = 1
-        # Ends the node when the test process ends, even by kill -9.
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+        die_with_parent()
         if self.file_size_max is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (self.file_size_max, self.file_size_max))
 
@@ -178,6 +179,12 @@ class RunningNode:
             raise
         finally:
             self._process = None
+
+
+def die_with_parent() -> None:
+    """Have this process killed when the one that started it ends, even by kill -9."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 def free_port() -> int:

@@ -15,6 +15,7 @@ from chordmq.errors import CannotStart
 from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
+from chordmq.fronts.mqtt.settings import MqttSettings
 from chordmq.fronts.provider.settings import ProviderSettings
 from chordmq.fronts.rpc.settings import CapnpSettings, GrpcSettings
 from chordmq.node import Node, running
@@ -29,6 +30,7 @@ def config(directory: Path, *, http_port: int = 0, kafka_port: int = 0) -> Confi
         http=HttpSettings(port=http_port),
         framed=FramedSettings(port=0),
         provider=ProviderSettings(port=0),
+        mqtt=MqttSettings(port=0),
         capnp=CapnpSettings(port=0),
         grpc=GrpcSettings(port=0),
     )

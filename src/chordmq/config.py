@@ -23,9 +23,12 @@ from chordmq.broker.security.permissions import AclSettings
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.admin.settings import HttpSettings
+from chordmq.fronts.amqp.settings import AmqpSettings
 from chordmq.fronts.certificates import TlsSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
+from chordmq.fronts.mqtt.rules import read_rules as read_mqtt_rules
+from chordmq.fronts.mqtt.settings import MqttSettings
 from chordmq.fronts.peer.settings import PeerSettings
 from chordmq.fronts.provider.settings import ProviderSettings
 from chordmq.fronts.rpc.settings import CapnpSettings, GrpcSettings
@@ -90,8 +93,10 @@ class Config:
     http: HttpSettings = field(default_factory=HttpSettings)
     framed: FramedSettings = field(default_factory=FramedSettings)
     provider: ProviderSettings = field(default_factory=ProviderSettings)
+    mqtt: MqttSettings = field(default_factory=MqttSettings)
     capnp: CapnpSettings = field(default_factory=CapnpSettings)
     grpc: GrpcSettings = field(default_factory=GrpcSettings)
+    amqp: AmqpSettings = field(default_factory=AmqpSettings)
     websocket: WebSocketSettings = field(default_factory=WebSocketSettings)
     peer: PeerSettings = field(default_factory=PeerSettings)
     names: NamesSettings = field(default_factory=NamesSettings)
@@ -254,6 +259,7 @@ def build(texts: Texts) -> Config:
         settings.tls.check(f"{name}.tls")
     config.peer.check()
     read_rules(config.names.rules)
+    read_mqtt_rules(config.mqtt.acl)
     config.auth.check()
     config.audit.check()
     _ = config.encryption.patterns

@@ -5,6 +5,7 @@ import errno
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -28,6 +29,7 @@ from chordmq.fronts.admin.connection import HttpFront
 from chordmq.fronts.admin.http3 import Http3
 from chordmq.fronts.admin.login import Door, is_local_name
 from chordmq.fronts.admin.measures import http_measures
+from chordmq.fronts.amqp.connection import open_amqp
 from chordmq.fronts.capnp.front import open_capnp
 from chordmq.fronts.framed.connection import open_framed
 from chordmq.fronts.grpc.front import open_grpc
@@ -36,6 +38,10 @@ from chordmq.fronts.kafka.connection import KafkaConnection
 from chordmq.fronts.kafka.measures import kafka_measures
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.measures import listener_measures
+from chordmq.fronts.mqtt.connection import MqttConnection
+from chordmq.fronts.mqtt.front import MqttFront
+from chordmq.fronts.mqtt.measures import mqtt_measures
+from chordmq.fronts.mqtt.settings import listeners as mqtt_listeners
 from chordmq.fronts.opening import Open, Opening
 from chordmq.fronts.provider.connection import open_provider
 from chordmq.fronts.websocket.front import WebSocketFront
@@ -55,6 +61,7 @@ FRONTS: dict[str, Open] = {
     "provider": open_provider,
     "capnp": open_capnp,
     "grpc": open_grpc,
+    "amqp": open_amqp,
 }
 """The fronts that have a listener and nothing else of the node's; settings by the same name."""
 
@@ -85,6 +92,11 @@ class Node:
         self.kafka = Listener(config.kafka, clock, "kafka")
         self.http = Listener(config.http, clock, "http")
         self.fronts = {name: Listener(getattr(config, name), clock, name) for name in FRONTS}
+        self.fronts |= {
+            name: Listener(settings, clock, name)
+            for name, settings in mqtt_listeners(config.mqtt).items()
+        }
+        self.mqtt: MqttFront | None = None
         self.websocket = self._websocket()
         self.metrics = Metrics()
         self.broker: Broker
@@ -107,6 +119,7 @@ class Node:
         await self._open_kafka(stack)
         for name in FRONTS:
             await self._open_front(name, stack)
+        await self._open_mqtt(stack)
         self._open_websocket(stack)
         await self._open_fronts(stack)
         self._stands_in_the_way = ""
@@ -267,6 +280,23 @@ class Node:
             return
         await self._listen(listener, connect)
         stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
+
+    async def _open_mqtt(self, stack: AsyncExitStack) -> None:
+        """Serve MQTT with and without TLS; sessions are read before the first client comes."""
+        broker, names = self.broker, Names(read_rules(self.config.names.rules))
+        await broker.sessions.loaded.wait()
+        await broker.retained.loaded.wait()
+        self.mqtt = front = MqttFront(broker, self.config.mqtt, names, self.authenticator)
+        self.metrics.add(lambda: mqtt_measures(front))
+        broker.topics.watchers.append(front.look_again)
+        broker.permissions.listeners.append(front.look_again)
+        self._run(front.run(), stack)
+        await front.ready.wait()
+        stack.push_async_callback(front.close)
+        for name in mqtt_listeners(self.config.mqtt):
+            listener = self.fronts[name]
+            await self._listen(listener, partial(MqttConnection, front, listener))
+            stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
 
     def _websocket(self) -> WebSocketFront:
         config = self.config

@@ -13,7 +13,10 @@ from chordmq.broker.groups.share_coordinator import ShareCoordinator, policy_of
 from chordmq.broker.partition import Partition, Shared, log_settings
 from chordmq.broker.presence import Presence
 from chordmq.broker.producers import Incarnation
+from chordmq.broker.queues.queues import Queues
+from chordmq.broker.retained import RetainedMessages
 from chordmq.broker.security.permissions import AclSettings, Permissions
+from chordmq.broker.sessions import Sessions
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topics import Topic, Topics
 from chordmq.broker.transactions.coordinator import TransactionCoordinator
@@ -71,6 +74,9 @@ class Broker:
         self.share_groups = ShareCoordinator(
             self, self.cursors, self.group_settings, self.groups.has
         )
+        self.sessions = Sessions(self)
+        self.retained = RetainedMessages(self)
+        self.queues = Queues(self)
         self.presence = Presence()
         self.topics.on_deleted = self._forget_topic
         self.upkeep = Upkeep(directory, self.partitions, settings, self.shared)
@@ -143,6 +149,9 @@ class Broker:
             tasks.create_task(self.cursors.run())
             tasks.create_task(self.share_groups.run())
             tasks.create_task(self.transactions.run())
+            tasks.create_task(self.queues.run())
+            tasks.create_task(self.sessions.run())
+            tasks.create_task(self.retained.run())
             tasks.create_task(self.topics.run())
             tasks.create_task(self.upkeep.run())
 

@@ -31,8 +31,6 @@ DIGEST_LENGTH = 16
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
 _PLACE = re.compile(r"\{([0-9]{1,3})\}")
-_UNDIVIDED = r"[^.]+|\..*|[^.]+\."
-"""Log topics that are not two levels."""
 _CUT_SHORT = f".{{{TOPIC_LENGTH_MAX}}}"
 """Log topics that may stand for longer levels."""
 _RULE = re.compile(r"(\S+)\s*->\s*([A-Za-z0-9._-]{1,249})(?:\s+(\S+))?")
@@ -63,6 +61,17 @@ class Destination(NamedTuple):
     key: bytes | None
 
 
+class Reach(NamedTuple):
+    """The log topics that may hold what a filter matches."""
+
+    ruled: frozenset[str]
+    pattern: str
+
+    def covers(self, topic: str) -> bool:
+        """Return whether a log topic is one of them."""
+        return topic in self.ruled or re.fullmatch(self.pattern, topic) is not None
+
+
 class Names:
     """The rules in force; all fronts ask the same."""
 
@@ -87,11 +96,15 @@ class Names:
 
     def topics(self, wanted: str, known: Iterable[str]) -> Iterator[str]:
         """Yield those of the known log topics that may hold what a filter matches."""
-        ruled = {rule.topic for rule in self._rules if overlaps(rule.filter, wanted)}
-        pattern = _topics_of(wanted)
+        reach = self.reach(wanted)
         for topic in known:
-            if topic in ruled or pattern.fullmatch(topic):
+            if reach.covers(topic):
                 yield topic
+
+    def reach(self, wanted: str) -> Reach:
+        """Return which log topics may hold what a filter matches, also those not yet made."""
+        ruled = frozenset(rule.topic for rule in self._rules if overlaps(rule.filter, wanted))
+        return Reach(ruled, _topics_of(wanted).pattern)
 
 
 def read_rules(text: str) -> list[Rule]:
@@ -108,6 +121,15 @@ def read_rules(text: str) -> list[Rule]:
             raise InvalidSetting(f"names.rules: {error}") from None
         rules.append(rule)
     return rules
+
+
+def plain_topic(name: str) -> str:
+    """Return the log topic of a name without levels, also of one that no log topic may have."""
+    topic = _legal(name)
+    if len(topic) <= TOPIC_LENGTH_MAX:
+        return topic
+    digest = hashlib.sha256(name.encode()).hexdigest()[:DIGEST_LENGTH]
+    return topic[: TOPIC_LENGTH_MAX - DIGEST_LENGTH - 1] + "_" + digest
 
 
 def is_filter(text: str) -> bool:
@@ -181,7 +203,8 @@ def _topics_of(wanted: str) -> re.Pattern[str]:
     if levels[0] == REST:
         return re.compile(r".*")
     if len(levels) == 1:
-        return re.compile(_UNDIVIDED if levels[0] == ONE else re.escape(levels[0]))
+        # A single level may have a dot inside, and then says its name in the header.
+        return re.compile(r".*" if levels[0] == ONE else re.escape(plain_topic(levels[0])))
     if not {ONE, REST} & {*levels[:2]}:
         return re.compile(re.escape(_topic(levels)))
     first, second = (".*" if one in (ONE, REST) else re.escape(_legal(one)) for one in levels[:2])

@@ -61,7 +61,10 @@ INTERNAL_TOPICS = frozenset(
         "__consumer_offsets",
         "__transaction_state",
         "__share_group_state",
+        "__sessions",
+        "__retained",
         "__cluster_metadata",
+        "__queues",
     }
 )
 

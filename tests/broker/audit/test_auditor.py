@@ -25,6 +25,7 @@ from chordmq.errors import CannotStart, DiskFull
 from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
+from chordmq.fronts.mqtt.settings import MqttSettings
 from chordmq.fronts.provider.settings import ProviderSettings
 from chordmq.fronts.rpc.settings import CapnpSettings, GrpcSettings
 from chordmq.node import Node, running
@@ -41,6 +42,7 @@ async def audited(
         http=HttpSettings(port=0),
         framed=FramedSettings(port=0),
         provider=ProviderSettings(port=0),
+        mqtt=MqttSettings(port=0),
         capnp=CapnpSettings(port=0),
         grpc=GrpcSettings(port=0),
         audit=AuditSettings(enabled="on", **settings),
@@ -225,6 +227,7 @@ async def test_without_authentication_there_is_no_trail_unless_asked_for(tmp_pat
         http=HttpSettings(port=0),
         framed=FramedSettings(port=0),
         provider=ProviderSettings(port=0),
+        mqtt=MqttSettings(port=0),
         capnp=CapnpSettings(port=0),
         grpc=GrpcSettings(port=0),
     )

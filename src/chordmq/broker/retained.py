@@ -1,0 +1,180 @@
+"""Retained messages: the newest message of each name that was published to be kept.
+
+The topic `__retained` is compacted; its keys are names, its values MessagePack. All are kept in
+memory as well, in a tree by the levels of their names.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+import msgspec
+import structlog
+
+from chordmq.broker.internal_log import Host, InternalLog, InternalTopic
+from chordmq.broker.subscriptions import ONE, REST, SEPARATOR
+from chordmq.errors import ChordMQError, CoordinatorLoading, DecodeError, PolicyViolation
+from chordmq.records.record import Headers
+
+log = structlog.get_logger(__name__)
+
+
+class Retained(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that new subscribers get at once; without a payload there is none any more."""
+
+    name: str
+    payload: bytes = b""
+    qos: int = 0
+    timestamp_ms: int = 0
+    expires_ms: int | None = None
+    headers: Headers = ()
+
+
+def write(message: Retained) -> tuple[bytes, bytes | None]:
+    """Return a record's key and value."""
+    return message.name.encode(), msgspec.msgpack.encode(message) if message.payload else None
+
+
+def read(key: bytes, value: bytes | None) -> Retained | None:
+    """Return what a record says; raise DecodeError if it makes no sense."""
+    if value is None:
+        return Retained(name=key.decode(errors="replace"))
+    try:
+        return msgspec.msgpack.decode(value, type=Retained)
+    except msgspec.DecodeError as error:
+        raise DecodeError(f"a retained message: {error}") from None
+
+
+RETAINED_TOPIC: InternalTopic[Retained] = InternalTopic(
+    name="__retained",
+    settings={
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(100 * 2**20),
+        "max.message.bytes": str(100 * 2**20),
+    },
+    partitions=lambda settings: 1,
+    write=write,
+    read=read,
+)
+
+
+class _Level:
+    """What follows one level of a name: deeper levels, and the message that ends here."""
+
+    __slots__ = ("below", "message")
+
+    def __init__(self) -> None:
+        self.below: dict[str, _Level] = {}
+        self.message: Retained | None = None
+
+
+class RetainedTree:
+    """Messages by name; finding costs by what a filter matches, not by how many there are."""
+
+    def __init__(self) -> None:
+        self._root = _Level()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def set(self, message: Retained) -> None:
+        """Keep a message in the place of the one before; one without a payload removes it."""
+        if not message.payload:
+            self._remove(message.name)
+            return
+        level = self._root
+        for text in message.name.split(SEPARATOR):
+            level = level.below.setdefault(text, _Level())
+        self._count += level.message is None
+        level.message = message
+
+    def get(self, name: str) -> Retained | None:
+        """Return the message of a name, if there is one."""
+        level: _Level | None = self._root
+        for text in name.split(SEPARATOR):
+            level = level.below.get(text) if level is not None else None
+        return level.message if level is not None else None
+
+    def matching(self, wanted: str) -> Iterator[Retained]:
+        """Yield the messages whose names a filter matches."""
+        levels = wanted.split(SEPARATOR)
+        yield from _found(self._root, levels, 0)
+
+    def _remove(self, name: str) -> None:
+        path = [self._root]
+        levels = name.split(SEPARATOR)
+        for text in levels:
+            below = path[-1].below.get(text)
+            if below is None:
+                return
+            path.append(below)
+        self._count -= path[-1].message is not None
+        path[-1].message = None
+        for above, text in zip(reversed(path[:-1]), reversed(levels), strict=True):
+            if above.below[text].below or above.below[text].message is not None:
+                return
+            del above.below[text]
+
+
+def _found(level: _Level, levels: list[str], at: int) -> Iterator[Retained]:
+    wanted = levels[at] if at < len(levels) else ""
+    if (at == len(levels) or wanted == REST) and level.message is not None:
+        yield level.message
+    if at == len(levels):
+        return
+    if wanted in (ONE, REST):
+        following = at if wanted == REST else at + 1
+        for text, below in level.below.items():
+            if at or not text.startswith("$"):
+                yield from _found(below, levels, following)
+    elif wanted in level.below:
+        yield from _found(level.below[wanted], levels, at + 1)
+
+
+class RetainedMessages:
+    """Keeps retained messages in a log, and all of them in memory."""
+
+    def __init__(self, host: Host) -> None:
+        self._log = InternalLog(host, RETAINED_TOPIC)
+        self.tree = RetainedTree()
+        self.loaded = asyncio.Event()
+
+    async def run(self) -> None:
+        """Read the log, then serve until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self._log.open(tasks)
+            try:
+                async for batch in self._log.replay():
+                    for message in batch.entries:
+                        self.tree.set(message)
+                self.loaded.set()
+                log.info("retained messages loaded", messages=len(self.tree))
+                await asyncio.Event().wait()
+            finally:
+                self.loaded.clear()
+                self._log.close()
+
+    def keep(self, message: Retained, count_max: int) -> asyncio.Future[None]:
+        """Keep a message, or drop that of its name; the future is done when the log has it.
+
+        New subscribers get it from now on: who publishes and then subscribes finds it.
+        """
+        if not self.loaded.is_set():
+            raise CoordinatorLoading("retained messages are being read from the log")
+        is_new = message.payload and self.tree.get(message.name) is None
+        if is_new and len(self.tree) >= count_max:
+            raise PolicyViolation(f"{count_max} names have a retained message, which is the limit")
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: ChordMQError | None) -> None:
+            if written.done():
+                return
+            if error is None:
+                written.set_result(None)
+            else:
+                written.set_exception(error)
+
+        self._log.append(message.name, [message], done)
+        self.tree.set(message)
+        return written

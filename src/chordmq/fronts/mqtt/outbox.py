@@ -1,0 +1,381 @@
+"""What goes to one client: messages that wait, messages on their way, and places in the log."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from chordmq.codecs.mqtt import writer
+from chordmq.codecs.mqtt.properties import PUBREL
+from chordmq.fronts.mqtt.envelopes import Envelopes
+from chordmq.fronts.mqtt.mapping import Parcel
+from chordmq.fronts.mqtt.subscriptions import Target
+from chordmq.fronts.mqtt.tails import RECORDS_AT_ONCE, Tail, read_parcels
+
+if TYPE_CHECKING:
+    from chordmq.fronts.mqtt.session import Session
+
+IDS = 65_535
+SENT, RECEIVED, DONE = 1, 2, 3
+"""How far a message of QoS 2 is: sent, in the client's hands, and over."""
+
+
+class Connection(Protocol):
+    """What an outbox needs of the client's connection."""
+
+    version: int
+    envelopes: Envelopes
+    window: int
+    """Messages that may be on their way."""
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether the client takes what was sent."""
+        ...
+
+    def send(self, data: bytes) -> None:
+        """Send bytes at the end of this turn."""
+        ...
+
+    def pump_soon(self) -> None:
+        """Have the outbox's `pump` called in the next turn."""
+        ...
+
+
+class Waiting(NamedTuple):
+    """Messages that wait for room, from the `start`-th of a parcel on."""
+
+    parcel: Parcel
+    start: int
+    target: Target
+    qos: int
+
+
+@dataclass(slots=True)
+class Flight:
+    """A message on its way."""
+
+    parcel: Parcel
+    index: int
+    target: Target
+    qos: int
+    state: int = SENT
+
+    @property
+    def offset(self) -> int:
+        """Return where the message lies."""
+        return self.parcel.base_offset + self.index
+
+
+class Outbox:
+    """Sends in order, as much as client and socket take; the log keeps the rest."""
+
+    def __init__(self, session: "Session", pending_max: int) -> None:
+        self._session = session
+        self._pending_max = pending_max
+        self.connection: Connection | None = None
+        self.pending: deque[Waiting] = deque()
+        self._pending_count = 0
+        self.flights: dict[int, Flight] = {}
+        self.behind: dict[Tail, int] = {}
+        """Where to read on in partitions whose end the client does not follow."""
+        self._absent_until: dict[Tail, int] = {}
+        """Up to there the client was away, and gets no messages of QoS 0."""
+        self._done: dict[Tail, set[int]] = {}
+        """Messages of QoS 2 that are over, by place, until the session's place is past them."""
+        self._last_id = 0
+        self._when_free: dict[Callable[[], None], None] = {}
+
+    # What comes in.
+
+    def offer(self, parcel: Parcel, target: Target) -> None:
+        """Take new messages, to send them now or when there is room."""
+        if target.no_local and parcel.sender == self._session.client_id:
+            return
+        qos = min(parcel.qos, target.qos)
+        source = parcel.source
+        if source in self.behind or self._is_over(parcel):
+            return
+        connection = self.connection
+        if connection is None:
+            if qos and isinstance(source, Tail) and self._session.is_durable:
+                self.behind[source] = parcel.base_offset
+            return
+        if not self.pending and connection.has_room:
+            if not qos:
+                self._send_plain(connection, parcel, 0, target)
+                return
+            if len(self.flights) + len(parcel) <= connection.window:
+                self._send_certain(connection, Waiting(parcel, 0, target, qos), len(parcel))
+                return
+        self._wait(Waiting(parcel, 0, target, qos))
+
+    def _wait(self, waiting: Waiting) -> None:
+        source = waiting.parcel.source
+        if self._pending_count >= self._pending_max and isinstance(source, Tail):
+            self.behind[source] = waiting.parcel.base_offset + waiting.start
+            return
+        self.pending.append(waiting)
+        self._pending_count += len(waiting.parcel) - waiting.start
+
+    def pump(self) -> None:
+        """Send what waits, as far as there is room, and read on where the client is behind."""
+        connection = self.connection
+        if connection is None:
+            return
+        self._send_pending(connection)
+        if self.behind and not self.pending and connection.has_room:
+            tail = next(iter(self.behind))
+            self._read_on(tail)
+            connection.pump_soon()
+
+        elif self._when_free and not self.pending and len(self.flights) < connection.window:
+            calls, self._when_free = self._when_free, {}
+            for call in calls:
+                call()
+
+    def when_free(self, call: Callable[[], None]) -> None:
+        """Have something called once when there is room for more messages."""
+        self._when_free[call] = None
+
+    def _send_pending(self, connection: Connection) -> None:
+        pending = self.pending
+        while pending and connection.has_room:
+            waiting = pending[0]
+            parcel, start, target, qos = waiting
+            count = len(parcel) - start
+            if self._is_over(parcel):
+                self._give_up(parcel)
+            elif qos:
+                count = min(count, connection.window - len(self.flights))
+                if count <= 0:
+                    return
+                self._send_certain(connection, waiting, count)
+            else:
+                self._send_plain(connection, parcel, start, target)
+            self._pending_count -= count
+            if start + count < len(parcel):
+                pending[0] = waiting._replace(start=start + count)
+            else:
+                pending.popleft()
+
+    def _read_on(self, tail: Tail) -> None:
+        """Read some of what the client has missed; follow the end again when that is reached."""
+        offset = self.behind.pop(tail)
+        if tail.is_closed or tail.partition.is_closed:
+            return
+        absent_until, done = self._absent_until.get(tail, 0), self._done.get(tail, ())
+        parcels, place = read_parcels(tail, offset, RECORDS_AT_ONCE)
+        # While it reads, nothing is handed on: it comes back to the end without a gap.
+        for parcel in parcels:
+            if parcel.base_offset >= tail.position or parcel.base_offset in done:
+                continue
+            target = self._session.match(parcel, tail)
+            if target is None:
+                continue
+            qos = min(parcel.qos, target.qos)
+            if target.no_local and parcel.sender == self._session.client_id:
+                continue
+            if qos or parcel.base_offset >= absent_until:
+                self.pending.append(Waiting(parcel, 0, target, qos))
+                self._pending_count += 1
+        if place < tail.position:
+            self.behind[tail] = place
+        else:
+            self._absent_until.pop(tail, None)
+
+    def _is_over(self, parcel: Parcel) -> bool:
+        """Return whether the time of a message has passed (MQTT-3.3.2-5)."""
+        return parcel.expires_ms is not None and parcel.expires_ms <= self._session.now_ms()
+
+    def _give_up(self, parcel: Parcel) -> None:
+        source = parcel.source
+        if source is not None and not isinstance(source, Tail):
+            for index in range(len(parcel)):
+                source.settled(parcel.base_offset + index)
+
+    # What goes out.
+
+    def _send_plain(
+        self, connection: Connection, parcel: Parcel, start: int, target: Target
+    ) -> None:
+        data = connection.envelopes.plain(parcel, start, target)
+        connection.send(data)
+        self._session.count_sent(len(parcel) - start)
+        if parcel.source is not None:
+            for index in range(start, len(parcel)) if not isinstance(parcel.source, Tail) else ():
+                parcel.source.settled(parcel.base_offset + index)
+
+    def _send_certain(self, connection: Connection, waiting: Waiting, count: int) -> None:
+        parcel, start, target, qos = waiting
+        flights, ids, number = self.flights, [], self._last_id
+        for index in range(start, start + count):
+            number = number % IDS + 1
+            while number in flights:
+                number = number % IDS + 1
+            flights[number] = Flight(parcel, index, target, qos)
+            ids.append(number)
+        self._last_id = number
+        if qos == 2 and self._session.is_durable:
+            # A number must be known before it is used, or a crash would use it for another.
+            self._session.when_stored(lambda: self._send_stored(connection, ids))
+        else:
+            self._write(connection, parcel, start, target, qos, ids)
+
+    def _write(
+        self,
+        connection: Connection,
+        parcel: Parcel,
+        start: int,
+        target: Target,
+        qos: int,
+        ids: list[int],
+    ) -> None:
+        data, unsendable = connection.envelopes.certain(parcel, start, target, qos, ids)
+        self._session.count_sent(len(ids) - len(unsendable))
+        if data:
+            connection.send(data)
+        for number in unsendable:
+            self._land(number)
+
+    def _send_stored(self, connection: Connection, ids: list[int]) -> None:
+        if self.connection is connection:
+            for number in ids:
+                flight = self.flights.get(number)
+                if flight is not None:
+                    self._write(connection, flight.parcel, flight.index, flight.target, 2, [number])
+
+    # What the client answers.
+
+    def acknowledged(self, ids: list[int]) -> None:
+        """Take PUBACK for messages of QoS 1; numbers that are not known are let be."""
+        flights = self.flights
+        for number in ids:
+            flight = flights.pop(number, None)
+            if flight is not None:
+                if flight.qos != 1:
+                    flights[number] = flight
+                    continue
+                source = flight.parcel.source
+                if source is not None and not isinstance(source, Tail):
+                    source.settled(flight.offset)
+        self._session.touch()
+        self.pump()
+
+    def received(self, number: int, *, is_refused: bool) -> bool:
+        """Take PUBREC, and return whether the number is known."""
+        flight = self.flights.get(number)
+        if flight is None or flight.qos != 2:
+            return False
+        if is_refused:
+            self._land(number)
+            self.pump()
+            return True
+        flight.state = RECEIVED
+        connection = self.connection
+        if self._session.is_durable:
+            # Once released the client forgets the number, and would take a repetition as new.
+            self._session.when_stored(lambda: self._release(connection, number))
+        else:
+            self._release(connection, number)
+        return True
+
+    def _release(self, connection: Connection | None, number: int) -> None:
+        if connection is not None and self.connection is connection:
+            connection.send(writer.ack(PUBREL, number, connection.version))
+
+    def completed(self, number: int) -> None:
+        """Take PUBCOMP."""
+        flight = self.flights.get(number)
+        if flight is not None and flight.qos == 2:
+            self._land(number)
+            self.pump()
+
+    def _land(self, number: int) -> None:
+        """Take note that a message is over."""
+        flight = self.flights.pop(number, None)
+        if flight is None:
+            return
+        source = flight.parcel.source
+        if isinstance(source, Tail):
+            if flight.qos == 2 and self._session.is_durable:
+                self._done.setdefault(source, set()).add(flight.offset)
+        elif source is not None:
+            source.settled(flight.offset)
+        self._session.touch()
+
+    # Coming and going.
+
+    def attach(self, connection: Connection) -> None:
+        """Send again what a client has not answered before it went, then what it has missed."""
+        self.connection = connection
+        for number, flight in self.flights.items():
+            if flight.state == RECEIVED:
+                connection.send(writer.ack(PUBREL, number, connection.version))
+                continue
+            data, _ = connection.envelopes.certain(
+                flight.parcel, flight.index, flight.target, flight.qos, [number], is_repeated=True
+            )
+            connection.send(data)
+        self._absent_until = {tail: tail.position for tail in self.behind}
+        connection.pump_soon()
+
+    def detach(self) -> None:
+        """Keep what the client must still get; the log has it."""
+        self.connection = None
+        kept: deque[Waiting] = deque()
+        for waiting in self.pending:
+            parcel, start, _, qos = waiting
+            source = parcel.source
+            if isinstance(source, Tail):
+                if qos:
+                    place = parcel.base_offset + start
+                    self.behind[source] = min(self.behind.get(source, place), place)
+            elif source is not None:
+                for index in range(start, len(parcel)):
+                    source.settled(parcel.base_offset + index, is_taken=False)
+            elif qos:
+                kept.append(waiting)
+        self.pending = kept
+        self._pending_count = sum(len(one.parcel) - one.start for one in kept)
+        for number, flight in list(self.flights.items()):
+            source = flight.parcel.source
+            # MQTT-4.8.2-5: QoS 2 stays with its client; QoS 1 goes to another of the group.
+            if flight.qos == 1 and source is not None and not isinstance(source, Tail):
+                del self.flights[number]
+                source.settled(flight.offset, is_taken=False)
+
+    def close(self) -> None:
+        """Give back what a session that ends has taken from a group."""
+        self.detach()
+        for flight in self.flights.values():
+            source = flight.parcel.source
+            if source is not None and not isinstance(source, Tail):
+                source.settled(flight.offset, is_taken=False)
+        self.flights.clear()
+
+    # What the log keeps of it.
+
+    def place_in(self, tail: Tail) -> int:
+        """Return the offset before which the client needs nothing any more."""
+        place = min(self.behind.get(tail, tail.position), tail.position)
+        for waiting in self.pending:
+            if waiting.parcel.source is tail and waiting.qos:
+                place = min(place, waiting.parcel.base_offset + waiting.start)
+        for flight in self.flights.values():
+            if flight.parcel.source is tail:
+                place = min(place, flight.offset)
+        done = self._done.get(tail)
+        if done:
+            self._done[tail] = {offset for offset in done if offset >= place}
+        return place
+
+    def done_in(self, tail: Tail) -> Iterator[int]:
+        """Yield the places of messages of QoS 2 that are over, behind the session's place."""
+        yield from self._done.get(tail, ())
+
+    def restore(self, tail: Tail, place: int, done: set[int]) -> None:
+        """Go on after a restart."""
+        self._done[tail] = done
+        if place < tail.position:
+            self.behind[tail] = place

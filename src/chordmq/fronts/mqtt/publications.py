@@ -1,0 +1,374 @@
+"""What clients publish, on its way into the log: where it goes, who may, and what is answered."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from chordmq.broker.names import NAME_HEADER
+from chordmq.broker.retained import Retained
+from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
+from chordmq.broker.sessions import Arrival
+from chordmq.codecs.mqtt import properties as kinds
+from chordmq.codecs.mqtt import writer
+from chordmq.codecs.mqtt.errors import ProtocolError
+from chordmq.codecs.mqtt.packets import V5, Publish, Run, Will
+from chordmq.codecs.mqtt.properties import NONE
+from chordmq.codecs.mqtt.reasons import Reason
+from chordmq.errors import ChordMQError, PolicyViolation, TopicAccessDenied, UnknownTopic
+from chordmq.fronts.mqtt.errors import PUBLISH_REASONS, reason_of
+from chordmq.fronts.mqtt.mapping import EXPIRES, RETAIN, Extras, Parcel, extras_of
+from chordmq.fronts.mqtt.publishing import Done, Unit
+from chordmq.fronts.mqtt.rules import Action, Verdict
+from chordmq.fronts.mqtt.session import Session
+from chordmq.fronts.mqtt.wills import message_of
+from chordmq.records.record import AlikeRecords, build_batch, prepare_headers, prepare_key
+
+if TYPE_CHECKING:
+    from chordmq.fronts.mqtt.connection import Answer, MqttConnection
+    from chordmq.fronts.mqtt.front import MqttFront, Route
+    from chordmq.fronts.mqtt.handlers import Work
+
+RESERVED = ("$SYS/", "$share/", "$queue/", "$stream/")
+
+
+def publish_run(connection: "MqttConnection", session: Session, route: "Route", run: Run) -> None:
+    """Take messages that have nothing special, many at once."""
+    front = connection.front
+    qos = run.qos
+    parcel = Parcel(
+        name=route.name,
+        topic=route.topic,
+        payloads=run.payloads,
+        qos=qos,
+        raw=run.raw,
+        version=connection.version if run.raw else 0,
+        key=route.key,
+        timestamp_ms=front.now_ms(),
+        sender=session.client_id,
+    )
+    records = AlikeRecords(route.prepared_key, route.prepared_headers[qos], run.payloads)
+    front.messages_in += len(run.payloads)
+    size = sum(map(len, run.payloads))
+    connection.storing(size)
+    if run.ids:
+        done = partial(_run_done, connection, run, connection.expect_answer(), size)
+        connection.count(len(run.ids))
+    else:
+        done = partial(_plain_done, connection, size, len(run.payloads))
+    front.publishing.add(route.partition, Unit(parcel, records, route.headers[qos], done))
+
+
+def _plain_done(
+    connection: "MqttConnection", size: int, count: int, error: ChordMQError | None
+) -> None:
+    connection.stored(size)
+    if error is not None:
+        connection.front.refused += count
+
+
+def _run_done(
+    connection: "MqttConnection",
+    run: Run,
+    answer: "Answer",
+    size: int,
+    error: ChordMQError | None,
+) -> None:
+    connection.stored(size)
+    connection.unanswered -= len(run.ids)
+    if error is None:
+        answer.data = writer.pubacks(run.ids)
+    else:
+        ids = [int.from_bytes(number, "big") for number in run.ids]
+        answer.data = b"".join(_refusal(connection, kinds.PUBACK, one, error) for one in ids)
+    connection.answered()
+
+
+def _refusal(connection: "MqttConnection", kind: int, number: int, error: ChordMQError) -> bytes:
+    """Return why a message is not stored; MQTT 3.1.1 has no word for it but the end."""
+    if connection.version != V5:
+        connection.fail(error)
+        return b""
+    reason = reason_of(error, PUBLISH_REASONS)
+    return writer.ack(kind, number, V5, reason, connection.because(str(error)))
+
+
+async def find_and_publish(connection: "MqttConnection", session: Session, run: Run) -> None:
+    """Take messages to a topic that the client has not published to before."""
+    try:
+        route = await find_route(connection.front, session, run.topic, run.name)
+    except ChordMQError as error:
+        connection.front.refused += len(run.payloads)
+        if run.ids:
+            connection.count(len(run.ids))
+            _run_done(connection, run, connection.expect_answer(), 0, error)
+        elif connection.version != V5 and not isinstance(error, TopicAccessDenied):
+            connection.fail(error)
+        return
+    connection.routes[run.topic] = route
+    publish_run(connection, session, route, run)
+
+
+async def find_route(front: "MqttFront", session: Session, topic: bytes, name: str) -> "Route":
+    """Return where a client's messages go; make the log topic if it is new and that is allowed."""
+    log_topic = front.log_topic(name)
+    verdict = front.rules.judge(Action.PUBLISH, name, session.principal.name, session.client_id)
+    if verdict is Verdict.DENIED or name.startswith(RESERVED):
+        raise TopicAccessDenied(f"User:{session.principal.name} may not publish to {name[:100]}")
+    permissions = front.broker.permissions
+    if verdict is Verdict.SILENT and permissions.is_enforced:
+        permissions.acl.check(
+            session.principal, session.host, Operation.WRITE, Kind.TOPIC, log_topic
+        )
+    route = front.route(topic, name)
+    if route is None:
+        await _create(front, session, log_topic, is_granted=verdict is Verdict.ALLOWED)
+        route = front.route(topic, name)
+    if route is None:
+        raise UnknownTopic(f"no topic {log_topic}")
+    if front.broker.topics.get(log_topic).is_internal:
+        raise PolicyViolation(f"{log_topic} is the broker's own; clients may only read it")
+    return route
+
+
+async def _create(
+    front: "MqttFront", session: Session, log_topic: str, *, is_granted: bool
+) -> None:
+    broker = front.broker
+    if not broker.settings.auto_create_topics_enable:
+        raise UnknownTopic(f"no topic {log_topic}; create it first")
+    permissions, who = broker.permissions, (session.principal, session.host)
+    if permissions.is_enforced and not (
+        is_granted or permissions.acl.allows(*who, Operation.CREATE, Kind.CLUSTER, CLUSTER_NAME)
+    ):
+        permissions.acl.check(*who, Operation.CREATE, Kind.TOPIC, log_topic)
+    await broker.topics.ensure(log_topic)
+
+
+def publish(connection: "MqttConnection", session: Session, packet: Publish) -> "Work | None":
+    """Take one message with whatever it has."""
+    name = _resolve_alias(connection, packet)
+    if packet.qos:
+        connection.count(1)
+    if packet.qos == 2 and packet.id in session.arrivals:
+        connection.unanswered -= 1
+        connection.send(writer.ack(kinds.PUBREC, packet.id, connection.version))
+        return None
+    topic = name.encode()
+    route = connection.routes.get(topic)
+    is_nameless = packet.qos == 2 and session.is_durable and session.producer_id < 0
+    if route is None or is_nameless:
+        return _find_and_publish(connection, session, packet, name)
+    try:
+        _publish(connection, session, packet, route)
+    except ChordMQError as error:
+        _refuse(connection, packet, error)
+    return None
+
+
+async def _find_and_publish(
+    connection: "MqttConnection", session: Session, packet: Publish, name: str
+) -> None:
+    topic = name.encode()
+    try:
+        route = await find_route(connection.front, session, topic, name)
+        connection.routes[topic] = route
+        if packet.qos == 2 and session.is_durable and session.producer_id < 0:
+            session.producer_id = await connection.front.broker.new_producer_id()
+            await connection.front.broker.sessions.store(session.stored())
+        _publish(connection, session, packet, route)
+    except ChordMQError as error:
+        _refuse(connection, packet, error)
+
+
+def _refuse(connection: "MqttConnection", packet: Publish, error: ChordMQError) -> None:
+    connection.front.refused += 1
+    if packet.qos:
+        kind = kinds.PUBACK if packet.qos == 1 else kinds.PUBREC
+        connection.unanswered -= 1
+        answer = connection.expect_answer()
+        answer.data = _refusal(connection, kind, packet.id, error)
+        connection.answered()
+
+
+def _resolve_alias(connection: "MqttConnection", packet: Publish) -> str:
+    """Return the name of a message, and remember the alias that it brings."""
+    alias = packet.properties.topic_alias
+    if alias is None:
+        return packet.topic
+    if not 1 <= alias <= connection.front.settings.topic_alias_maximum:
+        raise ProtocolError(f"topic alias {alias}", Reason.TOPIC_ALIAS_INVALID)
+    if packet.topic:
+        connection.aliases[alias] = packet.topic
+        return packet.topic
+    name = connection.aliases.get(alias)
+    if name is None:
+        raise ProtocolError(f"topic alias {alias} is not known", Reason.TOPIC_ALIAS_INVALID)
+    return name
+
+
+def _publish(
+    connection: "MqttConnection", session: Session, packet: Publish, route: "Route"
+) -> None:
+    front = connection.front
+    front.messages_in += 1
+    unit = _unit(front, session, packet, route)
+    connection.storing(len(packet.payload))
+    if packet.qos == 2 and session.is_durable:
+        _publish_once(connection, session, packet, (route, unit))
+        return
+    unit.done = partial(_one_done, connection, session, packet, _place(connection, packet))
+    if packet.qos == 2:
+        session.arrivals[packet.id] = None
+    if packet.retain:
+        unit.done = _both(unit.done)
+        _retain(front, packet, route.name, unit)
+    front.publishing.add(route.partition, unit)
+
+
+def _place(connection: "MqttConnection", packet: Publish) -> "Answer | None":
+    return connection.expect_answer() if packet.qos else None
+
+
+def _unit(front: "MqttFront", session: Session, packet: Publish, route: "Route") -> Unit:
+    now_ms = front.now_ms()
+    extras = Extras() if packet.properties is NONE else extras_of(packet.properties, now_ms)
+    headers = route.headers[packet.qos] + extras.headers
+    if packet.retain:
+        headers += ((RETAIN, b"1"),)
+    expires_s = packet.properties.message_expiry_s
+    key = route.key if extras.key is None else extras.key
+    parcel = Parcel(
+        name=route.name,
+        topic=route.topic,
+        payloads=[packet.payload],
+        qos=packet.qos,
+        retain=packet.retain,
+        headers=tuple(one for one in extras.headers if one[0] != EXPIRES),
+        key=key,
+        timestamp_ms=now_ms if extras.timestamp_ms is None else extras.timestamp_ms,
+        expires_ms=None if expires_s is None else now_ms + expires_s * 1000,
+        sender=session.client_id,
+    )
+    records = AlikeRecords(prepare_key(key), prepare_headers(headers), parcel.payloads)
+    return Unit(parcel, records, headers, has_own_time=extras.timestamp_ms is not None)
+
+
+def _retain(front: "MqttFront", packet: Publish, name: str, unit: Unit) -> None:
+    """Keep a message for who subscribes later; an empty one ends that."""
+    assert unit.done is not None
+    parcel, done = unit.parcel, unit.done
+    message = Retained(
+        name=name,
+        payload=packet.payload,
+        qos=packet.qos,
+        timestamp_ms=parcel.timestamp_ms,
+        expires_ms=parcel.expires_ms,
+        headers=tuple(one for one in parcel.headers if one[0] != NAME_HEADER),
+    )
+    kept = front.broker.retained.keep(message, front.settings.retained_max)
+    kept.add_done_callback(
+        lambda future: done(None if future.cancelled() else _fault(future.exception()))
+    )
+
+
+def _fault(error: BaseException | None) -> ChordMQError | None:
+    return error if isinstance(error, ChordMQError) else None
+
+
+def _both(done: Done) -> Done:
+    """Return what is to be called twice, and calls `done` the second time."""
+    outcomes: list[ChordMQError | None] = []
+
+    def one(error: ChordMQError | None) -> None:
+        outcomes.append(error)
+        if len(outcomes) == 2:
+            done(outcomes[0] or outcomes[1])
+
+    return one
+
+
+def _one_done(
+    connection: "MqttConnection",
+    session: Session,
+    packet: Publish,
+    answer: "Answer | None",
+    error: ChordMQError | None,
+) -> None:
+    connection.stored(len(packet.payload))
+    if answer is None:
+        if error is not None:
+            connection.front.refused += 1
+        return
+    kind = kinds.PUBACK if packet.qos == 1 else kinds.PUBREC
+    if packet.qos == 1 or error is not None:
+        connection.unanswered -= 1
+    if error is None:
+        answer.data = writer.ack(kind, packet.id, connection.version)
+    else:
+        session.forget_arrival(packet.id)
+        answer.data = _refusal(connection, kind, packet.id, error)
+    connection.answered()
+
+
+def _publish_once(
+    connection: "MqttConnection", session: Session, packet: Publish, what: "tuple[Route, Unit]"
+) -> None:
+    """Store a message of QoS 2 so that a crash at any point leaves exactly one of it.
+
+    Its number and its place in the order of the client's messages are stored first. After a crash
+    the partition knows whether it has that one: the sequence number of the producer says so.
+    """
+    route, unit = what
+    front, partition = connection.front, route.partition
+    topic = front.broker.topics.get(partition.topic)
+    producer = partition.producers.producers.get(session.producer_id)
+    last = producer.last_sequence if producer is not None else -1
+    sequence = session.next_sequence(topic.id, partition.index, last)
+    session.arrivals[packet.id] = Arrival(packet.id, topic.id, partition.index, sequence)
+    done: Done = partial(_one_done, connection, session, packet, connection.expect_answer())
+    if packet.retain:
+        done = _both(done)
+    unit.done = done
+
+    def append() -> None:
+        if packet.retain:
+            _retain(front, packet, route.name, unit)
+        batch = build_batch(
+            partition.sealed(unit.as_records()),
+            producer_id=session.producer_id,
+            epoch=0,
+            sequence=sequence,
+        )
+        front.publishing.append_alone(partition, batch, unit)
+
+    session.when_stored(append)
+
+
+def release(connection: "MqttConnection", session: Session, number: int) -> None:
+    """Take PUBREL: the client will not send this message again."""
+    if number not in session.arrivals:
+        reason = Reason.PACKET_IDENTIFIER_NOT_FOUND
+        connection.send(writer.ack(kinds.PUBCOMP, number, connection.version, reason))
+        return
+    del session.arrivals[number]
+    connection.unanswered = max(connection.unanswered - 1, 0)
+    data = writer.ack(kinds.PUBCOMP, number, connection.version)
+    if session.is_durable:
+        # Before the client uses the number anew, the log must not know it any more.
+        session.when_stored(partial(connection.send, data))
+    else:
+        connection.send(data)
+
+
+async def publish_will(front: "MqttFront", session: Session, will: Will) -> None:
+    """Publish what a client has left behind."""
+    packet = message_of(will)
+    try:
+        topic = packet.topic.encode()
+        route = await find_route(front, session, topic, packet.topic)
+        unit = _unit(front, session, packet, route)
+        unit.done = lambda error: None
+        if packet.retain:
+            _retain(front, packet, route.name, unit)
+        front.publishing.add(route.partition, unit)
+    except ChordMQError:
+        front.refused += 1

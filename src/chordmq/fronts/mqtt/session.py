@@ -1,0 +1,288 @@
+"""One client's session: its subscriptions, what is under way, and what the log keeps of it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from chordmq.broker.names import Reach
+from chordmq.broker.security.acl import Kind, Operation
+from chordmq.broker.security.principal import Principal
+from chordmq.broker.sessions import (
+    Arrival,
+    Place,
+    Progress,
+    StoredFlight,
+    StoredSession,
+    StoredSubscription,
+)
+from chordmq.broker.subscriptions import matches
+from chordmq.codecs.mqtt.packets import Options, Will
+from chordmq.errors import ChordMQError
+from chordmq.fronts.mqtt.mapping import Parcel
+from chordmq.fronts.mqtt.outbox import DONE, Flight, Outbox
+from chordmq.fronts.mqtt.subscriptions import Subscription, Target, target_of
+from chordmq.fronts.mqtt.tails import Tail, read_parcels
+from chordmq.fronts.mqtt.wills import stored_will, will_of
+
+if TYPE_CHECKING:
+    from chordmq.fronts.mqtt.connection import MqttConnection
+    from chordmq.fronts.mqtt.front import MqttFront
+    from chordmq.fronts.mqtt.shared import SharedReader
+
+Stored = Callable[[], None]
+
+
+class Session:
+    """What the node knows of a client, connected or not."""
+
+    def __init__(self, front: "MqttFront", client_id: str, principal: Principal, host: str) -> None:
+        self._front = front
+        self.client_id = client_id
+        self.principal = principal
+        self.host = host
+        self.expiry_s = 0
+        self.left_ms: int | None = None
+        self.connection: MqttConnection | None = None
+        self.subscriptions: dict[str, Subscription] = {}
+        self.shared: dict[str, SharedReader] = {}
+        self.outbox = Outbox(self, front.settings.pending_max)
+        self.will: Will | None = None
+        self.arrivals: dict[int, Arrival | None] = {}
+        """Messages of QoS 2 that the client has not released, by their numbers."""
+        self.producer_id = -1
+        self._sequences: dict[tuple[bytes, int], int] = {}
+        self._then: list[Stored] = []
+        self._is_writing = False
+        self.is_ended = False
+        self.is_stored = True
+        """Whether the log knows of the session."""
+        self.dormant: list[Subscription] = []
+        """Parts in groups that are taken up when the client comes back."""
+
+    @property
+    def is_durable(self) -> bool:
+        """Return whether the session outlives its connection, and the node's process."""
+        return self.expiry_s > 0
+
+    def now_ms(self) -> int:
+        """Return the time of the wall clock."""
+        return self._front.broker.clock.now_ms()
+
+    def count_sent(self, count: int) -> None:
+        """Count messages that went to the client."""
+        self._front.messages_out += count
+
+    def may_read(self, log_topic: str) -> bool:
+        """Return whether the client may have what lies in a log topic."""
+        permissions = self._front.broker.permissions
+        return not permissions.is_enforced or permissions.acl.allows(
+            self.principal, self.host, Operation.READ, Kind.TOPIC, log_topic
+        )
+
+    # Subscriptions.
+
+    def subscribe(self, subscription: Subscription) -> bool:
+        """Add a subscription, or replace that with the same filter; return whether it is new."""
+        old = self.subscriptions.get(subscription.filter)
+        if old is not None:
+            self._front.interest.remove(old)
+            subscription.since = old.since
+        else:
+            subscription.since = {tail: tail.position for tail in self.outbox.behind}
+        self.subscriptions[subscription.filter] = subscription
+        self._front.interest.add(subscription)
+        return old is None
+
+    def unsubscribe(self, wanted: str) -> bool:
+        """Remove a subscription, and return whether it was there."""
+        old = self.subscriptions.pop(wanted, None)
+        if old is None:
+            return False
+        self._front.interest.remove(old)
+        self._front.unreach(wanted)
+        return True
+
+    def match(self, parcel: Parcel, tail: Tail) -> Target | None:
+        """Return how the client wants a message that it has missed, if it does."""
+        found = [
+            one
+            for one in self.subscriptions.values()
+            if matches(one.filter, parcel.name)
+            and parcel.base_offset >= one.since.get(tail, 0)
+            and (one.is_granted or self.may_read(tail.partition.topic))
+        ]
+        return target_of(self, found) if found else None
+
+    # What the log keeps.
+
+    def touch(self) -> None:
+        """Have the session's progress stored before long."""
+        if self.expiry_s > 0:
+            self._front.dirty[self] = None
+
+    def when_stored(self, then: Stored) -> None:
+        """Store the progress, and call `then` when it is in the log."""
+        self._then.append(then)
+        if not self._is_writing:
+            self._is_writing = True
+            asyncio.get_running_loop().call_soon(self._write)
+
+    def _write(self) -> None:
+        then, self._then = self._then, []
+        if self.is_ended:
+            self._is_writing = False
+            return
+        try:
+            written = self._front.broker.sessions.store(self.progress())
+        except ChordMQError as error:
+            self._failed(error)
+            return
+
+        def done(future: asyncio.Future[None]) -> None:
+            error = None if future.cancelled() else future.exception()
+            if future.cancelled() or isinstance(error, ChordMQError):
+                self._failed(error if isinstance(error, ChordMQError) else None)
+                return
+            for call in then:
+                call()
+            if self._then:
+                self._write()
+            else:
+                self._is_writing = False
+
+        written.add_done_callback(done)
+
+    def _failed(self, error: ChordMQError | None) -> None:
+        """Send the client away: what it was told may not be in the log."""
+        self._is_writing = False
+        self._then.clear()
+        if self.connection is not None and error is not None:
+            self.connection.fail(error)
+
+    def stored(self) -> StoredSession:
+        """Return what the client has asked for."""
+        return StoredSession(
+            client=self.client_id,
+            user=self.principal.name,
+            expiry_s=self.expiry_s,
+            left_ms=self.left_ms,
+            producer_id=self.producer_id,
+            subscriptions=(
+                *(_stored(one.subscription) for one in self.shared.values()),
+                *map(_stored, self.dormant),
+                *(_stored(one) for one in self.subscriptions.values()),
+            ),
+            will=stored_will(self.will),
+        )
+
+    def progress(self) -> Progress:
+        """Return how far the client got."""
+        topics = self._front.broker.topics
+        places, flights = [], []
+        for tail in self._front.tails_of(self):
+            partition = tail.partition
+            topic = topics.find(partition.topic)
+            if topic is None:
+                continue
+            place = self.outbox.place_in(tail)
+            places.append(Place(topic.id, partition.index, place))
+            flights += [
+                StoredFlight(0, topic.id, partition.index, offset, DONE)
+                for offset in self.outbox.done_in(tail)
+            ]
+        for number, flight in self.outbox.flights.items():
+            source = flight.parcel.source
+            if flight.qos == 2 and isinstance(source, Tail):
+                topic = topics.find(source.partition.topic)
+                if topic is not None:
+                    index = source.partition.index
+                    flights.append(
+                        StoredFlight(number, topic.id, index, flight.offset, flight.state)
+                    )
+        return Progress(
+            client=self.client_id,
+            places=tuple(places),
+            flights=tuple(flights),
+            arrivals=tuple(one for one in self.arrivals.values() if one is not None),
+        )
+
+    def next_sequence(self, topic_id: bytes, partition: int, last: int) -> int:
+        """Return the number of the client's next message of QoS 2 in a partition."""
+        sequence = max(self._sequences.get((topic_id, partition), -1), last) + 1
+        self._sequences[topic_id, partition] = sequence
+        return sequence
+
+    def forget_arrival(self, number: int) -> None:
+        """Take note that a message of QoS 2 is not in the log; its place in the order is free."""
+        arrival = self.arrivals.pop(number, None)
+        if arrival is not None:
+            self._sequences.pop((arrival.topic_id, arrival.partition), None)
+
+    def restore(self, asked: StoredSession, progress: Progress) -> None:
+        """Go on after a restart of the node, as a client that is away."""
+        self.expiry_s = asked.expiry_s
+        self.left_ms = asked.left_ms
+        self.producer_id = asked.producer_id
+        self.will = will_of(asked.will)
+        for one in asked.subscriptions:
+            options = Options(
+                qos=one.qos,
+                no_local=one.no_local,
+                retain_as_published=one.retain_as_published,
+            )
+            self._front.resubscribe(
+                Subscription(self, one.filter, options, one.identifier, one.user)
+            )
+        self._restore_places(progress)
+        self._restore_arrivals(progress)
+
+    def _restore_places(self, progress: Progress) -> None:
+        places = {(one.topic_id, one.partition): one.offset for one in progress.places}
+        gone: dict[tuple[bytes, int], set[int]] = {}
+        for one in progress.flights:
+            gone.setdefault((one.topic_id, one.partition), set()).add(one.offset)
+        topics = self._front.broker.topics
+        for tail in self._front.tails_of(self):
+            partition = tail.partition
+            where = (topics.get(partition.topic).id, partition.index)
+            # A topic without a place was made after the client had subscribed.
+            place = places.get(where, partition.log.start_offset)
+            self.outbox.restore(tail, place, gone.get(where, set()))
+            for one in progress.flights:
+                if (one.topic_id, one.partition) == where and one.state != DONE:
+                    self._restore_flight(tail, one)
+
+    def _restore_flight(self, tail: Tail, stored: StoredFlight) -> None:
+        parcels, _ = read_parcels(tail, stored.offset, 1)
+        if not parcels or parcels[0].base_offset != stored.offset:
+            return  # retention has taken it away
+        target = self.match(parcels[0], tail) or Target(self, 2)
+        self.outbox.flights[stored.id] = Flight(parcels[0], 0, target, 2, stored.state)
+
+    def _restore_arrivals(self, progress: Progress) -> None:
+        """Know the numbers of those messages that came to lie in the log."""
+        topics = {topic.id: topic for topic in self._front.broker.topics}
+        for one in progress.arrivals:
+            topic = topics.get(one.topic_id)
+            if topic is None or one.partition >= len(topic.partitions):
+                continue
+            producers = topic.partitions[one.partition].producers.producers
+            producer = producers.get(self.producer_id)
+            if producer is not None and producer.last_sequence >= one.sequence:
+                self.arrivals[one.id] = one
+
+    def reaches(self) -> list[Reach]:
+        """Return which log topics the client's filters may find something in."""
+        return [self._front.names.reach(wanted) for wanted in self.subscriptions]
+
+
+def _stored(one: Subscription) -> StoredSubscription:
+    options = one.options
+    return StoredSubscription(
+        one.filter,
+        options.qos,
+        options.no_local,
+        options.retain_as_published,
+        one.identifier,
+        one.user,
+    )

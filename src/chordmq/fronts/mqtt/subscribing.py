@@ -1,0 +1,166 @@
+"""What clients subscribe to: filters of their own, and their parts in groups."""
+
+from typing import TYPE_CHECKING
+
+from chordmq.broker.names import is_filter
+from chordmq.broker.retained import Retained
+from chordmq.broker.security.acl import Kind, Operation
+from chordmq.broker.subscriptions import ONE, REST, SEPARATOR, check_filter
+from chordmq.codecs.mqtt import writer
+from chordmq.codecs.mqtt.errors import ProtocolError
+from chordmq.codecs.mqtt.fields import write_binary
+from chordmq.codecs.mqtt.packets import Subscribe, Unsubscribe
+from chordmq.codecs.mqtt.reasons import Reason
+from chordmq.errors import ChordMQError, InvalidPattern, PolicyViolation, TopicAccessDenied
+from chordmq.fronts.mqtt.errors import SUBSCRIBE_REASONS, reason_of
+from chordmq.fronts.mqtt.mapping import Parcel
+from chordmq.fronts.mqtt.rules import Action, Verdict
+from chordmq.fronts.mqtt.session import Session
+from chordmq.fronts.mqtt.shared import SharedReader
+from chordmq.fronts.mqtt.subscriptions import FULL, Subscription, Target
+
+if TYPE_CHECKING:
+    from chordmq.fronts.mqtt.connection import MqttConnection
+    from chordmq.fronts.mqtt.front import MqttFront
+
+SHARE = "$share/"
+NEVER, IF_NEW = 2, 1
+"""When a subscriber gets retained messages; otherwise each time it subscribes."""
+
+
+async def subscribe(connection: "MqttConnection", session: Session, packet: Subscribe) -> None:
+    """Take filters that a client asks for, and answer for each."""
+    front = connection.front
+    identifier = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
+    reasons: list[int] = []
+    retained: list[Subscription] = []
+    faults: list[str] = []
+    for wanted, options in packet.filters:
+        one = Subscription(session, wanted, options, identifier, packet.properties.user)
+        try:
+            is_new = await add(front, one)
+        except ChordMQError as error:
+            reasons.append(reason_of(error, SUBSCRIBE_REASONS))
+            faults.append(str(error))
+            continue
+        reasons.append(options.qos)
+        is_wanted = options.retain_handling != NEVER and (
+            is_new or options.retain_handling != IF_NEW
+        )
+        if is_wanted and not wanted.startswith(SHARE):
+            retained.append(one)
+    if session.is_durable:
+        await front.broker.sessions.store(session.stored(), session.progress())
+    properties = connection.because("; ".join(faults))
+    connection.send(writer.suback(packet.id, reasons, connection.version, properties))
+    for one in retained:
+        _send_retained(front, one)
+    _audit(front, session, packet)
+
+
+async def add(front: "MqttFront", one: Subscription) -> bool:
+    """Take one filter, and return whether it is new; raise why it is refused."""
+    session = one.session
+    count = len(session.subscriptions) + len(session.shared)
+    is_known = one.filter in session.subscriptions or one.filter in session.shared
+    if count >= front.settings.subscriptions_max and not is_known:
+        raise PolicyViolation(f"{count} subscriptions, which is mqtt.subscriptions_max")
+    if one.filter.startswith(SHARE):
+        await join(front, one)
+        return not is_known
+    check_filter(one.filter)
+    _check_allowed(front, one, one.filter)
+    if not is_known:
+        front.reach(one.filter)
+    return session.subscribe(one)
+
+
+def _check_allowed(front: "MqttFront", one: Subscription, wanted: str) -> None:
+    """Raise TopicAccessDenied for what a client may not subscribe to."""
+    session = one.session
+    who = session.principal.name
+    verdict = front.rules.judge(Action.SUBSCRIBE, wanted, who, session.client_id)
+    one.is_granted = verdict is Verdict.ALLOWED
+    if verdict is Verdict.DENIED:
+        raise TopicAccessDenied(f"User:{who} may not subscribe to {wanted[:100]}")
+    permissions = front.broker.permissions
+    if one.is_granted or not permissions.is_enforced or wanted.startswith("$SYS"):
+        return
+    levels = wanted.split(SEPARATOR)[:2]
+    if {ONE, REST} & {*levels}:
+        # Of what a wildcard finds, the client gets what it may read.
+        if not permissions.acl.allows_any(
+            session.principal, session.host, Operation.READ, Kind.TOPIC
+        ):
+            raise TopicAccessDenied(f"User:{who} may read nothing")
+        return
+    permissions.acl.check(
+        session.principal, session.host, Operation.READ, Kind.TOPIC, front.log_topic(wanted)
+    )
+
+
+async def join(front: "MqttFront", one: Subscription) -> None:
+    """Take a client's part in a group."""
+    share, slash, wanted = one.filter.removeprefix(SHARE).partition(SEPARATOR)
+    if not share or not slash or is_filter(share):
+        raise InvalidPattern(f"{one.filter[:100]!r} is not $share/group/filter")
+    if one.options.no_local:
+        raise ProtocolError("a shared subscription cannot be without its own messages")
+    check_filter(wanted)
+    _check_allowed(front, one, wanted)
+    reader = SharedReader(front, one, one.filter, wanted)
+    await reader.open()
+    old = one.session.shared.get(one.filter)
+    if old is not None:
+        old.close()
+    one.session.shared[one.filter] = reader
+    reader.wake()
+
+
+def _send_retained(front: "MqttFront", one: Subscription) -> None:
+    """Send what was kept of the names that a filter matches."""
+    now_ms = front.now_ms()
+    options = one.options
+    identifiers = (one.identifier,) if one.identifier else ()
+    target = Target(one.session, options.qos, identifiers, False, True, FULL in one.user)
+    for message in list(front.broker.retained.tree.matching(one.filter)):
+        if message.expires_ms is not None and message.expires_ms <= now_ms:
+            continue
+        if one.is_granted or one.session.may_read(front.log_topic(message.name)):
+            one.session.outbox.offer(parcel_of_retained(message), target)
+
+
+def parcel_of_retained(message: Retained) -> Parcel:
+    """Return a retained message as it is delivered."""
+    return Parcel(
+        name=message.name,
+        topic=write_binary(message.name.encode()),
+        payloads=[message.payload],
+        qos=message.qos,
+        retain=True,
+        headers=message.headers,
+        timestamp_ms=message.timestamp_ms,
+        expires_ms=message.expires_ms,
+    )
+
+
+async def unsubscribe(connection: "MqttConnection", session: Session, packet: Unsubscribe) -> None:
+    """Drop filters that a client wants no more, and answer for each."""
+    reasons = []
+    for wanted in packet.filters:
+        reader = session.shared.pop(wanted, None)
+        if reader is not None:
+            reader.close()
+        was_there = reader is not None or session.unsubscribe(wanted)
+        reasons.append(Reason.SUCCESS if was_there else Reason.NO_SUBSCRIPTION_EXISTED)
+    if session.is_durable:
+        await connection.front.broker.sessions.store(session.stored())
+    connection.send(writer.unsuback(packet.id, reasons, connection.version))
+
+
+def _audit(front: "MqttFront", session: Session, packet: Subscribe) -> None:
+    audit = front.broker.audit
+    if audit.sample and audit.is_sampled():
+        who = f"User:{session.principal.name}"
+        filters = ", ".join(wanted for wanted, _ in packet.filters)
+        audit.record(who=who, host=session.host, act="subscribe", obj=filters[:1000])

@@ -1,0 +1,108 @@
+"""The ends of partitions that subscribers follow: each new message is read and matched once."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from chordmq.broker.feed import Feed
+from chordmq.broker.partition import Partition
+from chordmq.errors import OffsetOutOfRange
+from chordmq.fronts.mqtt.mapping import Parcel, parcel_of
+
+RECORDS_AT_ONCE = 1_000
+BYTES_AT_ONCE = 256 * 1024
+
+
+class Source(Protocol):
+    """Where messages come from, and who wants to know what became of them."""
+
+    partition: Partition
+
+    def settled(self, offset: int, *, is_taken: bool = True) -> None:
+        """Take note that a client has answered for a message, or cannot take it."""
+        ...
+
+
+class Tail:
+    """The end of one partition: hands on what is committed, in order, and waits for more.
+
+    What this front has appended itself is handed on as it came, without reading it from the log.
+    """
+
+    def __init__(
+        self, partition: Partition, position: int, spread: Callable[[Parcel], None]
+    ) -> None:
+        self.partition = partition
+        self.position = position
+        """Everything before it was handed on."""
+        self._spread = spread
+        self._own: dict[int, list[Parcel]] = {}
+        self._is_scheduled = False
+        self.is_closed = False
+        self.wake()
+
+    def expect(self, base_offset: int, parcels: list[Parcel]) -> None:
+        """Take note of what this front has appended, and where it came to lie."""
+        for parcel in parcels:
+            parcel.source, parcel.base_offset = self, base_offset
+            base_offset += len(parcel)
+        self._own[parcels[0].base_offset] = parcels
+
+    def settled(self, offset: int, *, is_taken: bool = True) -> None:
+        """Let it be: sessions know their places by themselves."""
+
+    def wake(self) -> None:
+        """Hand on what there is, at the end of this turn."""
+        if not self._is_scheduled and not self.is_closed:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._work)
+
+    def close(self) -> None:
+        """Follow the partition no more."""
+        self.is_closed = True
+        self.partition.forget(self)
+
+    def _work(self) -> None:
+        self._is_scheduled = False
+        partition = self.partition
+        if self.is_closed or partition.is_closed:
+            return
+        taken = 0
+        while self.position < partition.stable_offset:
+            if taken >= RECORDS_AT_ONCE:
+                self.wake()  # others have their turn first
+                return
+            parcels = self._own.pop(self.position, None)
+            if parcels is None:
+                parcels = self._read_on()
+            else:
+                self.position = parcels[-1].base_offset + len(parcels[-1])
+            for parcel in parcels:
+                taken += len(parcel)
+                self._spread(parcel)
+        partition.wait(self)
+
+    def _read_on(self) -> list[Parcel]:
+        """Return what others have appended, up to what this front has."""
+        self._own = {base: own for base, own in self._own.items() if base > self.position}
+        nearest = min(self._own, default=self.position + RECORDS_AT_ONCE)
+        count = min(nearest - self.position, RECORDS_AT_ONCE)
+        parcels, self.position = read_parcels(self, self.position, count)
+        return parcels
+
+
+def read_parcels(source: Source, offset: int, count_max: int) -> tuple[list[Parcel], int]:
+    """Return messages from an offset on, and where to read on; what is gone is skipped."""
+    partition = source.partition
+    feed = Feed({partition.index: partition}, {partition.index: offset})
+    try:
+        found = feed.take(count_max, BYTES_AT_ONCE)
+    except OffsetOutOfRange:
+        feed.skip_gaps()
+        return [], feed.offsets[partition.index]
+    parcels = []
+    for _, record in found:
+        parcel = parcel_of(partition.topic, record)
+        parcel.source = source
+        parcels.append(parcel)
+    return parcels, feed.offsets[partition.index]
