@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordmq.codecs.kafka import produce
+from chordmq.codecs.kafka.leader_hints import Hint, NodeAddress
 from chordmq.codecs.kafka.messages import produce as messages
 from chordmq.codecs.kafka.schema import decode, encode
 from chordmq.errors import DecodeError
@@ -82,3 +83,19 @@ def test_garbage_raises_decode_error_and_nothing_else(version: int, data: st.Dat
         produce.read_request(memoryview(frame)[:cut], 0, version)
     except DecodeError:
         pass
+
+
+@pytest.mark.parametrize("version", [9, 10, 12, 13])
+def test_who_leads_is_read_by_the_generated_codec(version: int) -> None:
+    """C1: hints of KIP-951."""
+    answer = produce.PartitionAnswer("", bytes(range(16)), 0, 6, leader=Hint(3, 9))
+    nodes = [NodeAddress(3, "kafka.example", 9092, "rack-1")]
+    body = bytes(produce.write_response([answer], version, nodes))
+    response = decode(messages.ProduceResponse, version, body)
+    leader = response.responses[0].partition_responses[0].current_leader
+    told = [(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
+    if version >= 10:
+        assert (leader.leader_id, leader.leader_epoch) == (3, 9)
+        assert told == [(3, "kafka.example", 9092, "rack-1")]
+    else:
+        assert told == []

@@ -4,10 +4,15 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from chordmq.codecs.kafka.leader_hints import Hint, NodeAddress, leader_tag, nodes_tag
 from chordmq.records.varint import uvarint
 
 FLEXIBLE_SINCE = 12
 TOPIC_IDS_SINCE = 13
+NODES_SINCE = 16
+"""From this version on an answer can say where the leaders are (KIP-951)."""
+LEADER_TAG = 1
+NO_REPLICA = -1
 
 Buffer = bytes | bytearray | memoryview
 
@@ -31,6 +36,10 @@ class PartitionRecords:
     buffers: list[memoryview] = field(default_factory=list)
     aborted: Sequence[tuple[int, int]] = ()
     """(producer id, first offset) of each aborted transaction in the range."""
+    preferred_replica: int = NO_REPLICA
+    """Where the client should read instead (KIP-392)."""
+    leader: Hint | None = None
+    """Who leads the partition, if it is not the node that was asked."""
 
 
 @dataclass(slots=True)
@@ -43,9 +52,16 @@ class TopicRecords:
 
 
 def write_response(
-    topics: Sequence[TopicRecords], version: int, error_code: int = 0, session_id: int = 0
+    topics: Sequence[TopicRecords],
+    version: int,
+    error_code: int = 0,
+    session_id: int = 0,
+    nodes: Sequence[NodeAddress] = (),
 ) -> list[Buffer]:
-    """Write the body of the response as buffers to be sent one after the other."""
+    """Write the body of the response as buffers to be sent one after the other.
+
+    `nodes` says where the leaders are whom answers name.
+    """
     out: list[Buffer] = []
     flexible = version >= FLEXIBLE_SINCE
     head = bytearray(_TOP.pack(0, error_code, session_id) if version >= 7 else _INT32.pack(0))
@@ -65,11 +81,11 @@ def write_response(
                 out.extend(row.buffers)
                 head = bytearray()
             if flexible:
-                head.append(0)
+                head += b"\0" if row.leader is None else leader_tag(LEADER_TAG, row.leader)
         if flexible:
             head.append(0)
     if flexible:
-        head.append(0)
+        head += nodes_tag(nodes) if nodes and version >= NODES_SINCE else b"\0"
     out.append(head)
     return out
 
@@ -90,7 +106,7 @@ def _write_flexible(head: bytearray, row: PartitionRecords, size: int) -> None:
     head += uvarint(len(row.aborted) + 1)
     for transaction in row.aborted:
         head += _ABORTED.pack(*transaction) + b"\0"
-    head += b"\xff\xff\xff\xff"  # no preferred read replica
+    head += _INT32.pack(row.preferred_replica)
     head += uvarint(size + 1)
 
 
@@ -105,5 +121,5 @@ def _write_fixed(head: bytearray, row: PartitionRecords, size: int, version: int
     for transaction in row.aborted:
         head += _ABORTED.pack(*transaction)
     if version >= 11:
-        head += b"\xff\xff\xff\xff"
+        head += _INT32.pack(row.preferred_replica)
     head += _INT32.pack(size)

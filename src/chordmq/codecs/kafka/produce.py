@@ -1,13 +1,17 @@
 """Produce, by hand because it is hot: requests are walked without copying their records."""
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chordmq.codecs.cursor import read_uvarint
+from chordmq.codecs.kafka.leader_hints import Hint, NodeAddress, leader_tag, nodes_tag
 from chordmq.errors import DecodeError
 from chordmq.records.varint import uvarint
 
 FLEXIBLE_SINCE = 9
+HINTS_SINCE = 10
+"""From this version on an answer can say who leads (KIP-951)."""
 TOPIC_IDS_SINCE = 13
 TOPIC_ID_SIZE = 16
 
@@ -50,6 +54,8 @@ class PartitionAnswer:
     append_time_ms: int = -1
     start_offset: int = -1
     message: str | None = None
+    leader: Hint | None = None
+    """Who leads the partition, if it is not the node that was asked."""
 
 
 def read_request(frame: memoryview, position: int, version: int) -> ProduceRequest:
@@ -108,8 +114,13 @@ def _read_flexible(frame: memoryview, position: int, version: int) -> ProduceReq
     return ProduceRequest(transactional_id, acks, timeout_ms, partitions)
 
 
-def write_response(answers: list[PartitionAnswer], version: int) -> bytearray:
-    """Write the body of the response; answers of one topic stand together."""
+def write_response(
+    answers: list[PartitionAnswer], version: int, nodes: Sequence[NodeAddress] = ()
+) -> bytearray:
+    """Write the body of the response; answers of one topic stand together.
+
+    `nodes` says where the leaders are whom answers name.
+    """
     out = bytearray()
     groups = _by_topic(answers)
     if version < FLEXIBLE_SINCE:
@@ -130,9 +141,10 @@ def write_response(answers: list[PartitionAnswer], version: int) -> bytearray:
             out += uvarint(len(name) + 1) + name
         out += uvarint(len(rows) + 1)
         for row in rows:
-            _write_flexible(out, row)
+            _write_flexible(out, row, version)
         out.append(0)
-    out += b"\0\0\0\0\0"  # throttle time, no tags
+    out += b"\0\0\0\0"  # throttle time
+    out += nodes_tag(nodes) if nodes and version >= HINTS_SINCE else b"\0"
     return out
 
 
@@ -152,7 +164,7 @@ def _write_fixed(out: bytearray, row: PartitionAnswer, version: int) -> None:
             out += _INT16.pack(len(text)) + text
 
 
-def _write_flexible(out: bytearray, row: PartitionAnswer) -> None:
+def _write_flexible(out: bytearray, row: PartitionAnswer, version: int) -> None:
     out += _ANSWER_V5.pack(
         row.index, row.error_code, row.base_offset, row.append_time_ms, row.start_offset
     )
@@ -162,7 +174,10 @@ def _write_flexible(out: bytearray, row: PartitionAnswer) -> None:
     else:
         text = row.message.encode()
         out += uvarint(len(text) + 1) + text
-    out.append(0)  # no tags
+    if row.leader is not None and version >= HINTS_SINCE:
+        out += leader_tag(0, row.leader)
+    else:
+        out.append(0)  # no tags
 
 
 def _by_topic(answers: list[PartitionAnswer]) -> list[list[PartitionAnswer]]:

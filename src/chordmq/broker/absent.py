@@ -1,0 +1,30 @@
+"""A partition that other nodes hold: known by name and leader, and of no further use here."""
+
+from pathlib import Path
+
+from chordmq.broker.partition import Partition, Shared, log_settings
+from chordmq.broker.settings import TopicSettings
+from chordmq.errors import NotLeader
+from chordmq.storage.absent import AbsentLog
+
+
+class AbsentPartition(Partition):
+    """Refuses what needs the records; its replica knows who leads."""
+
+    is_absent = True
+
+    def __init__(self, topic: str, index: int, settings: TopicSettings, shared: Shared) -> None:
+        log = AbsentLog(Path(f"{topic}-{index}"), log_settings(settings))
+        super().__init__(topic, index, log, settings, shared)
+
+    def read(self, offset: int, max_bytes: int, *, only_stable: bool = False) -> list[memoryview]:
+        """Refuse: whoever asks goes to another node."""
+        raise NotLeader(f"{self.topic}-{self.index} is on other nodes")
+
+    async def delete_records(self, before: int) -> int:
+        """Refuse."""
+        raise NotLeader(f"{self.topic}-{self.index} is on other nodes")
+
+    async def discard(self) -> None:
+        """Tell all who wait that nothing comes; there are no files."""
+        self._end()
