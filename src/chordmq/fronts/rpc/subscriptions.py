@@ -236,6 +236,7 @@ class OwnSubscription:
         pace = self._pace
         while True:
             pace.check()
+            self._forget_deleted()
             followed = self._with_more() if pace.allowance else None
             if followed is None:
                 self._wait_for_more()
@@ -272,12 +273,10 @@ class OwnSubscription:
         self._pace.wake()
 
     def look_again(self) -> None:
-        """Read what was made or allowed since, and no more what is forbidden or deleted."""
+        """Read what was made or allowed since, and no more what is forbidden."""
         for name, followed in list(self._followed.items()):
             try:
                 self._session.check(Operation.READ, Kind.TOPIC, name)
-                if followed.is_gone:
-                    raise UnknownTopic(f"{name} was deleted")
             except ChordMQError as error:
                 if not is_filter(self._wanted.topic):
                     self.end(error)
@@ -297,6 +296,13 @@ class OwnSubscription:
         """Wait no more."""
         for name in list(self._followed):
             self._forget(name)
+
+    def _forget_deleted(self) -> None:
+        for name, followed in list(self._followed.items()):
+            if followed.is_gone:
+                if not is_filter(self._wanted.topic):
+                    raise UnknownTopic(f"{name} was deleted")
+                self._forget(name)
 
     def _forget(self, name: str) -> None:
         for partition in self._followed.pop(name).partitions.values():
@@ -362,6 +368,7 @@ class SharedSubscription:
                 return page
             for cursor in self._cursors.values():
                 cursor.wait(self)
+                cursor.partition.wait(self)  # which tells when the topic is deleted
             await pace.wait()
 
     def _take(self, count_max: int) -> Page | None:
@@ -415,13 +422,12 @@ class SharedSubscription:
         self._pace.wake()
 
     def look_again(self) -> None:
-        """End if the topic was deleted, or may not be read any more."""
+        """End if the topic may not be read any more; learn whether it is there."""
         try:
             self._session.check(Operation.READ, Kind.TOPIC, self.topic)
-            if any(cursor.partition.is_closed for cursor in self._cursors.values()):
-                raise UnknownTopic(f"{self.topic} was deleted")
         except ChordMQError as error:
             self.end(error)
+        self.wake()
 
     def end(self, fault: ChordMQError) -> None:
         """Have `next` raise a fault."""
@@ -431,6 +437,7 @@ class SharedSubscription:
         """Wait no more, and give what the client holds to others of the group."""
         for cursor in self._cursors.values():
             cursor.forget(self)
+            cursor.partition.forget(self)
             if not cursor.partition.is_closed:
                 cursor.leave(self._holder)
 
