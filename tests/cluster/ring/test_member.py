@@ -46,4 +46,6 @@ def test_who_did_not_answer_is_not_named_for_a_while() -> None:
     del members[dead]
     me.tick()
     exchange(members, me.me)
-    assert dead not in me.known()
+    answer = me.answer(Route(1, dead))
+    assert isinstance(answer, Routed)
+    assert answer.owner == places[2]

@@ -128,8 +128,7 @@ class Member:
     def known(self) -> list[int]:
         """Return the members that this one can reach at once, as far as it knows."""
         near = self.neighbourhood
-        members = {*near.successors, *self.fingers.members()} - {*near.suspects, self.me}
-        return sorted(members)
+        return sorted({*near.successors, *self.fingers.members()} - {self.me})
 
     # What other members send.
 
@@ -192,7 +191,9 @@ class Member:
             if owned(previous, key, member):
                 return Routed(number, member)
             previous = member
-        return Routed(number, None, nearer(self.me, key, self.known()))
+        known = self.known()
+        trusted = [member for member in known if member not in near.suspects]
+        return Routed(number, None, nearer(self.me, key, trusted) or nearer(self.me, key, known))
 
     def _look_up(self, key: int, reason: _Reason) -> None:
         self._go_on(Lookup(key, self._route(0, key)), reason)

@@ -43,7 +43,6 @@ class Kind(IntEnum):
 
     PING = 0
     RING = 1
-    BROADCAST = 2
     FORWARD = 0x10
     REPLICA_FETCH = 0x20
     REPLICA_ANSWER = 0x21
