@@ -353,6 +353,10 @@ class InvalidRecordState(ChordMQError):
     """A consumer settles records that it does not hold."""
 
 
+class BrokerIdTaken(ChordMQError):
+    """Another node, or another data directory, has this node's number."""
+
+
 class StoreUnavailable(ChordMQError):
     """The cluster's metadata store cannot be reached; nothing was changed."""
 

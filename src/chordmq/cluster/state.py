@@ -73,6 +73,8 @@ class BrokerRegistration(Value, frozen=True, kw_only=True):
     rack: str = ""
     boot: str = ""
     """Of the machine: the same after a crash of the process, another after one of the machine."""
+    incarnation: str = ""
+    """Random, so that no two registrations are alike."""
 
 
 class Liveness(Value, frozen=True, kw_only=True):
@@ -102,6 +104,8 @@ class TopicState(Value, frozen=True, kw_only=True):
     partitions: int
     replication_factor: int = 1
     settings: dict[str, str] = {}
+    is_manual: bool = False
+    """Whether a person has said who holds its partitions, and not the ring."""
 
 
 class ClusterIdentity(Value, frozen=True, kw_only=True):
