@@ -84,6 +84,7 @@ CODES: dict[type[ChordMQError], int] = {
     errors.MutationQuotaExceeded: 89,
     errors.QuotaExceeded: 89,
     errors.ProducerFenced: 90,
+    errors.BrokerIdTaken: 101,
     errors.UnknownRole: 91,
     errors.UnknownUser: 91,
     errors.UnknownToken: 91,
