@@ -379,8 +379,19 @@ class Partition:
                 raise FencedLeaderEpoch(f"the leader epoch is {self.leader_epoch}, not {epoch}")
             raise UnknownLeaderEpoch(f"the leader epoch is {self.leader_epoch}, not yet {epoch}")
 
+    def check_leading(self) -> None:
+        """Raise NotLeader unless this node leads the partition."""
+        if self.replica is not None:
+            self.replica.check_leading()
+
+    def check_current(self) -> None:
+        """Raise unless this node leads, and knows all that leaders before it have committed."""
+        if self.replica is not None:
+            self.replica.check_current()
+
     async def delete_records(self, before: int) -> int:
         """Drop records before an offset (-1: all committed ones); return the new first offset."""
+        self.check_leading()
         if before == -1:
             before = self.high_watermark
         if not 0 <= before <= self.high_watermark:

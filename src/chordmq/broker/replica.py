@@ -9,7 +9,7 @@ from chordmq.cluster.replication.follower import Append, Cut, Follower, Restart,
 from chordmq.cluster.replication.leader import Leader, Lease, Proposal, Rules, Source
 from chordmq.cluster.state import NO_LEADER, PartitionState
 from chordmq.codecs.peer.replica import Answer, Fetch, Outcome, Place
-from chordmq.errors import ChordMQError, NotEnoughReplicas, NotLeader
+from chordmq.errors import ChordMQError, NotEnoughReplicas, NotLeader, OffsetNotAvailable
 from chordmq.storage.log import Log
 
 logger = structlog.get_logger(__name__)
@@ -162,6 +162,12 @@ class Replica:
             raise NotEnoughReplicas(
                 f"{len(leader.state.isr)} replicas are in sync, {self.min_in_sync} are needed"
             )
+
+    def check_current(self) -> None:
+        """Raise NotLeader, or OffsetNotAvailable until it is known what is committed."""
+        self.check_leading()
+        if self.leader is not None and not self.leader.is_caught_up:
+            raise OffsetNotAvailable("the new leader does not know yet what is committed")
 
     def set_min_in_sync(self, count: int) -> None:
         """Change how many replicas must have a record before it is committed."""

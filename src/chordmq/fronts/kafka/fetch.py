@@ -1,6 +1,7 @@
 """Fetch: what is there at once, or as soon as there is enough, or when the wait is over."""
 
 import asyncio
+from functools import partial
 from random import SystemRandom
 
 from chordmq.broker.partition import Partition
@@ -12,11 +13,14 @@ from chordmq.errors import ChordMQError
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of
 from chordmq.fronts.kafka.fetch_session import SESSIONLESS, FetchSession, Row
+from chordmq.fronts.kafka.leaders import addresses, nearer_replica
 
 Buffers = list[Buffer]
 
 READ_COMMITTED = 1
 SESSIONS_SINCE = 7
+COPIES_SINCE = 11
+"""From this version on clients can read from followers (KIP-392)."""
 FIRST_EPOCH = 0
 FINAL_EPOCH = -1
 EPOCH_MAX = 0x7FFFFFFF
@@ -43,6 +47,9 @@ def fetch(call: Call, frame: memoryview, position: int) -> Buffers | asyncio.Fut
         current.epoch = 1 if current.epoch == EPOCH_MAX else current.epoch + 1
         session = current
     session.only_stable = request.isolation_level == READ_COMMITTED
+    session.reads_copies = call.version >= COPIES_SINCE
+    if request.rack_id and not call.broker.members.is_alone:
+        session.nearer = partial(nearer_replica, call.broker, request.rack_id)
     for topic in request.forgotten_topics_data:
         session.forget((topic.topic, topic.topic_id, index) for index in topic.partitions)
     for wanted in request.topics:
@@ -155,7 +162,9 @@ class Fetch:
         topics = session.answer(found, self._is_full)
         if session.id == SESSIONLESS:
             session.close()
-        return write_response(topics, self._call.version, 0, session.id)
+        hints = (row.leader for topic in topics for row in topic.partitions)
+        nodes = addresses(self._call.broker, hints)
+        return write_response(topics, self._call.version, 0, session.id, nodes)
 
     def _unpark(self, _: asyncio.Future[Buffers | None]) -> None:
         """Let go of timer and session, whether answered or given up because the client left."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chordmq.broker.partition import Partition
-from chordmq.codecs.kafka.fetch import PartitionRecords, TopicRecords
+from chordmq.codecs.kafka.fetch import NO_REPLICA, PartitionRecords, TopicRecords
 from chordmq.errors import ChordMQError, NotLeader
 from chordmq.fronts.kafka.errors import code_of
+from chordmq.fronts.kafka.leaders import leader_of
 
 SESSIONLESS = 0
 
@@ -56,11 +57,19 @@ class Row:
             if partition.is_closed:
                 raise NotLeader("the topic is gone")
             partition.check_epoch(self.leader_epoch)
+            if not (partition.is_leader or self.session.reads_copies):
+                raise NotLeader("another node leads the partition")
+            nearer = self.session.nearer
+            if nearer is not None and (replica := nearer(partition, self.offset)) != NO_REPLICA:
+                records = self.status()
+                records.preferred_replica = replica
+                return records
             only_stable = self.session.only_stable
             size = max(0, min(self.max_bytes, max_bytes))
             buffers = partition.read(self.offset, size, only_stable=only_stable)
         except ChordMQError as error:
-            return PartitionRecords(self.index, code_of(error))
+            leader = leader_of(partition) if isinstance(error, NotLeader) else None
+            return PartitionRecords(self.index, code_of(error), leader=leader)
         records = self.status()
         records.buffers = buffers
         if only_stable:
@@ -85,6 +94,7 @@ class Row:
         return bool(
             records.buffers
             or records.error_code
+            or records.preferred_replica != NO_REPLICA
             or records.high_watermark != self.sent_watermark
             or records.last_stable_offset != self.sent_stable
             or records.start_offset != self.sent_start
@@ -107,6 +117,10 @@ class FetchSession:
         self.has_failed = False
         """Whether a row had an error; its topic may be there, or be another one, the next time."""
         self.epoch = 1
+        self.reads_copies = False
+        """Whether the client can read from followers (KIP-392)."""
+        self.nearer: Callable[[Partition, int], int] | None = None
+        """Says which copy a client should read instead; None if it reads where it is."""
         self.only_stable = False
         """Whether the client reads committed transactions only, as its last request says."""
         self.waiter: Waiter | None = None
@@ -160,7 +174,7 @@ class FetchSession:
             self.waiter.wake()
 
     def collect(self, max_bytes: int) -> tuple[list[tuple[Row, PartitionRecords]], int, bool]:
-        """Read the ready rows; return them with their sizes' sum and whether one has an error."""
+        """Read the ready rows; return them, their sizes' sum and whether one is to be told now."""
         found: list[tuple[Row, PartitionRecords]] = []
         total, failed = 0, False
         for row in list(self._ready):
@@ -175,6 +189,8 @@ class FetchSession:
                 self._ready[row] = None
             elif records.error_code:
                 failed = self.has_failed = True
+            elif records.preferred_replica != NO_REPLICA:
+                failed = True  # the client need not wait to learn of it
             else:
                 del self._ready[row]
                 assert row.partition is not None

@@ -67,6 +67,7 @@ def _list(
             raise UnsupportedVersion(f"timestamp {wanted.timestamp} has no meaning here")
         partition = call.broker.partition(topic, wanted.partition_index)
         partition.check_epoch(wanted.current_leader_epoch)
+        partition.check_current()
         row.offset, row.timestamp = _find(partition, wanted.timestamp, only_stable)
     except ChordMQError as error:
         row.error_code = code_of(error)
@@ -107,6 +108,7 @@ def offset_for_leader_epoch(
                 call.check(Operation.DESCRIBE, Kind.TOPIC, topic.topic)
                 partition = call.broker.partition(topic.topic, wanted.partition)
                 partition.check_epoch(wanted.current_leader_epoch)
+                partition.check_leading()
                 if wanted.leader_epoch <= partition.leader_epoch:
                     row.leader_epoch, row.end_offset = partition.log.epoch_end(wanted.leader_epoch)
             except ChordMQError as error:

@@ -26,6 +26,9 @@ from chordmq.errors import (
     InvalidRecord,
     InvalidTopicName,
     InvalidTransactionState,
+    NotCommittedInTime,
+    NotEnoughReplicasAfterAppend,
+    NotLeader,
     ProducerFenced,
     StaleProducerEpoch,
     UnknownTopic,
@@ -33,10 +36,13 @@ from chordmq.errors import (
 )
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import NOT_ENOUGH_REPLICAS, TRANSACTION_ABORTABLE, code_of
+from chordmq.fronts.kafka.leaders import addresses, leader_of
 from chordmq.records.batch import COMPRESSION_MASK, CRC_START, read_header
 from chordmq.records.compression import Compression
 
 Buffers = list[Buffer]
+Wait = tuple[PartitionAnswer, asyncio.Future[None]]
+"""An answer, and when its partition has committed what it speaks of."""
 
 ACKS_ALL = -1
 ACKS_NONE = 0
@@ -69,15 +75,14 @@ def _append_all(
     call: Call, request: ProduceRequest
 ) -> Buffers | asyncio.Future[Buffers | None] | None:
     answers: list[PartitionAnswer] = []
-    waits: list[tuple[PartitionAnswer, asyncio.Future[None]]] = []
+    waits: list[Wait] = []
     for row in request.partitions:
         answer = PartitionAnswer(row.topic, row.topic_id, row.index)
         answers.append(answer)
         try:
             future = _append(call, request, row, answer)
         except ChordMQError as error:
-            answer.error_code = _code_of(error, call.version)
-            answer.message = str(error)
+            _fail(call, answer, error)
         else:
             if future is not None:
                 waits.append((answer, future))
@@ -86,8 +91,8 @@ def _append_all(
             raise DecodeError("a batch sent with acks=0 was refused; closing is the only answer")
         return None
     if not waits:
-        return [write_response(answers, call.version)]
-    return _when_committed(answers, waits, call.version)
+        return _response(call, answers)
+    return _when_committed(call, answers, waits, request.timeout_ms)
 
 
 def _append(
@@ -103,11 +108,12 @@ def _append(
         raise InvalidRecord("no batch for the partition")
     if call.version < ZSTD_SINCE and _is_zstd(row.records):
         raise UnsupportedCompression(f"zstd needs Produce {ZSTD_SINCE} or later")
-    if request.transactional_id is None:
-        appended = partition.append(row.records)
-    else:
+    is_enlisted = request.transactional_id is not None
+    if request.transactional_id is not None:
         _check_enlisted(call, request.transactional_id, partition, row.records)
-        appended = partition.append(row.records, is_enlisted=True)
+    appended = partition.append(
+        row.records, is_enlisted=is_enlisted, is_quorum_needed=request.acks == ACKS_ALL
+    )
     answer.base_offset = appended.base_offset
     if call.broker.audit.sample and call.broker.audit.is_sampled():
         call.audit("publish", f"{partition.topic}-{partition.index} offset {appended.base_offset}")
@@ -131,27 +137,75 @@ def _partition(call: Call, row: PartitionData) -> Partition:
 
 
 def _when_committed(
-    answers: list[PartitionAnswer],
-    waits: list[tuple[PartitionAnswer, asyncio.Future[None]]],
-    version: int,
+    call: Call, answers: list[PartitionAnswer], waits: list[Wait], timeout_ms: int
 ) -> asyncio.Future[Buffers | None]:
     """Return a future for the answer that comes when all partitions have committed."""
-    done: asyncio.Future[Buffers | None] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Buffers | None] = loop.create_future()
     left = len(waits)
 
     def committed(answer: PartitionAnswer, future: asyncio.Future[None]) -> None:
         nonlocal left
         left -= 1
+        if done.done():
+            return
         if future.cancelled():
-            gone = UnknownTopic("the topic was deleted meanwhile")
-            answer.error_code, answer.message = code_of(gone), str(gone)
-            answer.base_offset = -1
-        if not left and not done.done():
-            done.set_result([write_response(answers, version)])
+            _fail(call, answer, UnknownTopic("the topic was deleted meanwhile"))
+        elif isinstance(error := future.exception(), ChordMQError):
+            _fail(call, answer, error)
+        if not left:
+            done.set_result(_response(call, answers))
 
     for answer, future in waits:
         future.add_done_callback(partial(committed, answer))
+    if not call.broker.members.is_alone:  # other nodes may keep us waiting, our own disk may not
+        timer = loop.call_later(timeout_ms / 1000, _give_up, call, answers, waits, done)
+        done.add_done_callback(lambda _: timer.cancel())
     return done
+
+
+def _give_up(
+    call: Call,
+    answers: list[PartitionAnswer],
+    waits: list[Wait],
+    done: asyncio.Future[Buffers | None],
+) -> None:
+    """Answer for those partitions which have not committed in the producer's time."""
+    if done.done():
+        return
+    for answer, future in waits:
+        if not future.done():
+            _fail(call, answer, _lateness(_found(call, answer)))
+    done.set_result(_response(call, answers))
+
+
+def _lateness(partition: Partition | None) -> ChordMQError:
+    leader = partition.replica.leader if partition and partition.replica else None
+    if leader is not None and not leader.has_enough:
+        return NotEnoughReplicasAfterAppend("too few copies are in sync to commit what was written")
+    return NotCommittedInTime("not all in-sync copies have this yet")
+
+
+def _fail(call: Call, answer: PartitionAnswer, error: ChordMQError) -> None:
+    answer.error_code = _code_of(error, call.version)
+    answer.message = str(error)
+    answer.base_offset = -1
+    if isinstance(error, NotLeader):
+        answer.leader = leader_of(_found(call, answer))
+
+
+def _found(call: Call, answer: PartitionAnswer) -> Partition | None:
+    try:
+        if answer.topic_id:
+            return call.broker.partition_by_id(answer.topic_id, answer.index)
+        return call.broker.partition(answer.topic, answer.index)
+    except ChordMQError:
+        return None
+
+
+def _response(call: Call, answers: list[PartitionAnswer]) -> Buffers:
+    nodes = addresses(call.broker, (answer.leader for answer in answers))
+    return [write_response(answers, call.version, nodes)]
 
 
 def _to_enlist(call: Call, request: ProduceRequest) -> dict[Incarnation, list[Place]]:
