@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chordmq.broker.audit.auditor import Auditor
 from chordmq.broker.cursors.cursors import Cursors
@@ -38,6 +39,9 @@ from chordmq.storage.metadata.held import HeldTable
 from chordmq.storage.metadata.segments import SegmentCatalogue
 from chordmq.storage.tail import TailBudget
 
+if TYPE_CHECKING:
+    from chordmq.cluster.routes import Routes
+
 
 class Broker:
     """Opens everything below `directory` and serves it; all fronts talk to this class only."""
@@ -58,6 +62,8 @@ class Broker:
         self.image = Image.local(self.database, clock)
         self.members = Members(self.image, settings.node_id)
         self.identity = Identity(self.image, settings.node_id)
+        self.routes: Routes | None = None
+        """The ring, in a cluster."""
         self.permissions = Permissions(self.image, acl or AclSettings())
         self.tail = TailBudget(settings.log_memory_max_bytes, clock)
         self._catalogue = SegmentCatalogue(self.database)

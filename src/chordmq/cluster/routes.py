@@ -34,7 +34,7 @@ class Routes:
     """The shell of the ring's machine: registry in, messages out and in, at intervals a step."""
 
     def __init__(self, links: Links, members: Members, cluster_id: str) -> None:
-        self._links = links
+        self.links = links
         self._members = members
         self._cluster_id = cluster_id
         self._brokers: dict[int, int] = {}
@@ -55,7 +55,7 @@ class Routes:
             endpoint = broker.endpoint(PROTOCOL)
             if endpoint is not None:
                 places[broker.id] = Place(Address(endpoint.host, endpoint.port), broker.epoch)
-        self._links.follow(places)
+        self.links.follow(places)
         self._brokers = {
             place_of_broker(self._cluster_id, broker.registration.uuid): broker.id
             for broker in registered
@@ -94,7 +94,7 @@ class Routes:
         finally:
             self._waiting.pop(ticket, None)
         if found.owner not in self._brokers:
-            raise LinkDown("nobody on the ring could say who owns the key")
+            raise ShuttingDown("nobody on the ring could say who owns the key now")
         return Route(self._brokers[found.owner], found.hops)
 
     def broadcast(self, payload: bytes) -> None:
@@ -130,7 +130,7 @@ class Routes:
         broker = self._brokers.get(place)
         if isinstance(message, Notify):
             if broker is not None:
-                self._links.send(broker, Kind.RING, [encode(message)])
+                self.links.send(broker, Kind.RING, [encode(message)])
         elif isinstance(message, Request):
             if broker is None:
                 member.failed(message.number)
@@ -141,7 +141,7 @@ class Routes:
     async def _ask(self, member: Member, broker: int, request: Request) -> None:
         tell = partial(member.failed, request.number)
         try:
-            body = await self._links.ask(broker, Kind.RING, [encode(request)], TIMEOUT_S)
+            body = await self.links.ask(broker, Kind.RING, [encode(request)], TIMEOUT_S)
             answer = decode(body)
             if isinstance(answer, Answer) and answer.number == request.number:
                 tell = partial(member.receive, answer)

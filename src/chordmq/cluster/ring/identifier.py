@@ -38,5 +38,10 @@ def place_of_partition(topic_id: bytes, index: int) -> int:
     return _hashed(topic_id + index.to_bytes(4, "big"))
 
 
+def place_of_key(key: str) -> int:
+    """Return the place of any name."""
+    return _hashed(key.encode())
+
+
 def _hashed(data: bytes) -> int:
     return int.from_bytes(hashlib.sha256(data).digest()[: BITS // 8], "big")
