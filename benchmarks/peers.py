@@ -117,11 +117,12 @@ def start_chordmq(directory: Path, settings: Sequence[str] = (), *, is_open: boo
     directory.mkdir(parents=True, exist_ok=True)
     ports = directory / "ports"
     if not ports.exists():
-        ports.write_text(" ".join(str(free_port()) for _ in range(5)))
-    port, http_port, framed_port, provider_port, mqtt_port = map(int, ports.read_text().split())
+        ports.write_text(" ".join(str(free_port()) for _ in range(6)))
+    numbers = map(int, ports.read_text().split())
+    port, http_port, framed_port, provider_port, mqtt_port, amqp_port = numbers
     chosen = [f"data_dir={directory}/data", f"kafka.port={port}", f"http.port={http_port}"]
     chosen += [f"framed.port={framed_port}", f"provider.port={provider_port}"]
-    chosen += [f"mqtt.port={mqtt_port}"]
+    chosen += [f"mqtt.port={mqtt_port}", f"amqp.port={amqp_port}"]
     command = [sys.executable, "-m", "chordmq", "serve"]
     for setting in (*chosen, *settings):
         command += ["--set", setting]

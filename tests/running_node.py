@@ -36,6 +36,7 @@ class RunningNode:
         self.framed_address = ("127.0.0.1", free_port())
         self.provider_address = ("127.0.0.1", free_port())
         self.mqtt_address = ("127.0.0.1", free_port())
+        self.amqp_address = ("127.0.0.1", free_port())
         self.capnp_address = ("127.0.0.1", free_port())
         self.grpc_address = ("127.0.0.1", free_port())
         self.settings = SETTINGS | dict(settings or {})
@@ -148,6 +149,7 @@ class RunningNode:
             "framed.port": str(self.framed_address[1]),
             "provider.port": str(self.provider_address[1]),
             "mqtt.port": str(self.mqtt_address[1]),
+            "amqp.port": str(self.amqp_address[1]),
             "mqtt.tls_port": "0",
             "capnp.port": str(self.capnp_address[1]),
             "grpc.port": str(self.grpc_address[1]),

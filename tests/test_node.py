@@ -13,6 +13,7 @@ from chordmq.clock import SystemClock
 from chordmq.config import Config
 from chordmq.errors import CannotStart
 from chordmq.fronts.admin.settings import HttpSettings
+from chordmq.fronts.amqp.settings import AmqpSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.fronts.mqtt.settings import MqttSettings
@@ -31,6 +32,7 @@ def config(directory: Path, *, http_port: int = 0, kafka_port: int = 0) -> Confi
         framed=FramedSettings(port=0),
         provider=ProviderSettings(port=0),
         mqtt=MqttSettings(port=0),
+        amqp=AmqpSettings(port=0),
         capnp=CapnpSettings(port=0),
         grpc=GrpcSettings(port=0),
     )

@@ -82,7 +82,7 @@ def test_a_node_refuses_to_start_with_an_extension_that_is_not_there(tmp_path: P
         [sys.executable, "-m", "chordmq", "serve", "--set", f"data_dir={tmp_path}",
          "--set", "extensions=nowhere", "--set", "kafka.port=0", "--set", "http.port=0",
          "--set", "framed.port=0", "--set", "provider.port=0", "--set", "mqtt.port=0",
-         "--set", "capnp.port=0", "--set", "grpc.port=0"],
+         "--set", "amqp.port=0", "--set", "capnp.port=0", "--set", "grpc.port=0"],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr

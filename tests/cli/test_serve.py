@@ -154,6 +154,7 @@ def test_a_second_node_on_the_same_data_is_refused(own_node: RunningNode, tmp_pa
         "framed.port=0",
         "provider.port=0",
         "mqtt.port=0",
+        "amqp.port=0",
         "capnp.port=0",
         "grpc.port=0",
     ]
@@ -166,7 +167,7 @@ def test_a_second_node_on_the_same_data_is_refused(own_node: RunningNode, tmp_pa
 def test_a_port_that_is_taken_is_named(own_node: RunningNode, tmp_path: Path) -> None:
     port = own_node.address[1]
     settings = [f"kafka.port={port}", f"http.port={free_port()}", "framed.port=0"]
-    settings += ["provider.port=0", "mqtt.port=0", "capnp.port=0", "grpc.port=0"]
+    settings += ["provider.port=0", "mqtt.port=0", "amqp.port=0", "capnp.port=0", "grpc.port=0"]
     result = run("serve", *(f"--set={setting}" for setting in settings), directory=tmp_path)
     assert result.returncode == 1
     assert f"Port {port} on 127.0.0.1 is in use" in result.stderr
@@ -199,6 +200,7 @@ def test_data_that_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -> 
         "--set=framed.port=0",
         "--set=provider.port=0",
         "--set=mqtt.port=0",
+        "--set=amqp.port=0",
         "--set=capnp.port=0",
         "--set=grpc.port=0",
     ]

@@ -80,6 +80,7 @@ def test_two_nodes_cannot_share_a_data_directory(own_node: RunningNode) -> None:
     command += [
         "--set",
         "mqtt.port=0",
+        "amqp.port=0",
         "--set",
         "provider.port=0",
         "--set",

@@ -23,6 +23,7 @@ from chordmq.clock import SystemClock
 from chordmq.config import Config
 from chordmq.errors import CannotStart, DiskFull
 from chordmq.fronts.admin.settings import HttpSettings
+from chordmq.fronts.amqp.settings import AmqpSettings
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.fronts.mqtt.settings import MqttSettings
@@ -43,6 +44,7 @@ async def audited(
         framed=FramedSettings(port=0),
         provider=ProviderSettings(port=0),
         mqtt=MqttSettings(port=0),
+        amqp=AmqpSettings(port=0),
         capnp=CapnpSettings(port=0),
         grpc=GrpcSettings(port=0),
         audit=AuditSettings(enabled="on", **settings),
@@ -228,6 +230,7 @@ async def test_without_authentication_there_is_no_trail_unless_asked_for(tmp_pat
         framed=FramedSettings(port=0),
         provider=ProviderSettings(port=0),
         mqtt=MqttSettings(port=0),
+        amqp=AmqpSettings(port=0),
         capnp=CapnpSettings(port=0),
         grpc=GrpcSettings(port=0),
     )

@@ -1,0 +1,193 @@
+"""Follows one partition and hands its messages out to queues: the log first, queues second."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from chordmq.broker.feed import visible
+from chordmq.broker.partition import Partition
+from chordmq.broker.queues.places import envelope_header, excluded
+from chordmq.broker.queues.queue import Entry, Queue
+from chordmq.broker.queues.source import Source
+from chordmq.codecs.amqp.content import Envelope, read_envelope
+from chordmq.errors import ChordMQError, DecodeError
+from chordmq.records.record import Record, read_records
+
+log = structlog.get_logger(__name__)
+
+READ_BYTES = 1024 * 1024
+REFILL_BYTES = 256 * 1024
+
+
+class Routing(NamedTuple):
+    """A record as a message, when it was published, and the queues it belongs to."""
+
+    envelope: Envelope
+    stamp: int
+    queues: list[Queue]
+
+
+class Router(Protocol):
+    """What a follower needs to know."""
+
+    def published(self, stamp: int, envelope: Envelope) -> list[Queue]:
+        """Return the queues of a message that came over AMQP."""
+        ...
+
+    def foreign(self, topic: str, record: Record) -> Routing | None:
+        """Return what another front's record is as a message; None if no queue wants it."""
+        ...
+
+    def arrived(self, partition: Partition, queue: Queue) -> None:
+        """Take note that a queue has got something."""
+        ...
+
+
+class Follower:
+    """One partition's reader; everything before `position` is handed out."""
+
+    def __init__(
+        self, partition: Partition, position: int, known_until: int, router: Router
+    ) -> None:
+        self.partition = partition
+        self.position = position
+        self._known_until = known_until
+        """Before it, only queues that held something when it was stored get messages again."""
+        self._router = router
+        self._is_scheduled = False
+        self.is_closed = False
+
+    def wake(self) -> None:
+        """Take note that there is more to hand out."""
+        if not self._is_scheduled and not self.is_closed:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self.advance)
+
+    def close(self) -> None:
+        """Hand out no more."""
+        self.is_closed = True
+        self.partition.forget(self)
+
+    def advance(self) -> None:
+        """Hand out what is committed, a bounded part of it at a time."""
+        self._is_scheduled = False
+        if self.is_closed or self.partition.is_closed:
+            return
+        touched: dict[Queue, None] = {}
+        try:
+            is_more = self._hand_out(touched)
+        except ChordMQError as error:
+            log.error("not handed out", topic=self.partition.topic, error=str(error))
+            is_more = False
+        for queue in touched:
+            queue.settle_down()
+        if is_more:
+            self.wake()
+        else:
+            self.partition.wait(self)
+
+    def _hand_out(self, touched: dict[Queue, None]) -> bool:
+        partition = self.partition
+        self.position = max(self.position, partition.log.start_offset)
+        is_more = False
+        for next_offset, records in read_batches(partition, self.position, READ_BYTES):
+            is_more = True
+            for record in records:
+                self._hand(record, touched)
+            self.position = next_offset
+        return is_more
+
+    def _hand(self, record: Record, touched: dict[Queue, None]) -> None:
+        routing = route(self._router, self.partition.topic, record)
+        if routing is None:
+            return
+        offset, size = record.offset, len(record.value or b"")
+        for queue in routing.queues:
+            source = queue.sources.get(self.partition)
+            if source is None:
+                if offset < self._known_until:
+                    continue
+                source = queue.sources[self.partition] = Source(self.partition, offset)
+            elif offset < source.next or source.is_done(offset):
+                if offset >= source.next and not source.is_behind:
+                    source.take(offset)
+                continue
+            queue.arrived(size)
+            if source.is_behind or not queue.has_window:
+                source.is_behind = True
+            else:
+                put(queue, source, record, routing)
+            touched[queue] = None
+            self._router.arrived(self.partition, queue)
+
+    def refill(self, queue: Queue) -> None:
+        """Have a queue look at more of what it has in this partition."""
+        partition = self.partition
+        source = queue.sources[partition]
+        source.next = max(source.next, partition.log.start_offset)
+        while source.next < self.position:
+            for next_offset, records in read_batches(partition, source.next, REFILL_BYTES):
+                for record in records:
+                    if record.offset >= self.position:
+                        break
+                    if not queue.has_window:
+                        return
+                    self._look_at(queue, source, record)
+                    source.next = record.offset + 1
+                source.next = min(next_offset, self.position)
+        source.is_behind = False
+
+    def is_for(self, queue: Queue, record: Record) -> bool:
+        """Return whether a record is a message of the queue's."""
+        routing = route(self._router, self.partition.topic, record)
+        return routing is not None and queue in routing.queues
+
+    def _look_at(self, queue: Queue, source: Source, record: Record) -> None:
+        routing = route(self._router, self.partition.topic, record)
+        if routing is not None and queue in routing.queues:
+            if source.is_done(record.offset):
+                source.take(record.offset)
+            else:
+                put(queue, source, record, routing)
+
+
+def put(queue: Queue, source: Source, record: Record, routing: Routing) -> None:
+    """Put a record that is counted into a queue."""
+    deliveries = source.take(record.offset)
+    body = record.value or b""
+    if deliveries is None:
+        queue.forgotten(len(body))
+        return
+    entry = Entry(source, record.offset, routing.envelope, body)
+    entry.deliveries = deliveries
+    queue.push(entry, routing.stamp)
+
+
+def route(router: Router, topic: str, record: Record) -> Routing | None:
+    """Return what a record is as a message and which queues it belongs to; None if to none."""
+    value = envelope_header(record)
+    if value is None:
+        return router.foreign(topic, record)
+    try:
+        stamp, envelope = read_envelope(value)
+    except DecodeError as error:
+        log.warning("a message cannot be read", topic=topic, offset=record.offset, error=str(error))
+        return None
+    queues = router.published(stamp, envelope)
+    if len(record.headers) > 1 and (without := excluded(record)):
+        queues = [queue for queue in queues if queue.name not in without]
+    return Routing(envelope, stamp, queues) if queues else None
+
+
+def read_batches(
+    partition: Partition, offset: int, bytes_max: int
+) -> Iterator[tuple[int, list[Record]]]:
+    """Yield the committed records of each batch from an offset on, and the offset after them."""
+    buffers = partition.read(offset, bytes_max, only_stable=True)
+    for header, batch in visible(partition, offset, buffers):
+        records = [] if batch is None else partition.delivered(read_records(batch))
+        if header.base_offset < offset:
+            records = [record for record in records if record.offset >= offset]
+        yield header.next_offset, records

@@ -1,0 +1,152 @@
+"""Which partitions are handed out to queues, and how far each of them is."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from chordmq.broker.internal_log import Host
+from chordmq.broker.names import Names
+from chordmq.broker.partition import Partition
+from chordmq.broker.queues.definitions import Routed, Stored
+from chordmq.broker.queues.follower import Follower, Router, read_batches
+from chordmq.broker.queues.image import Image
+from chordmq.broker.queues.places import filter_of_pattern
+from chordmq.broker.queues.queue import Queue
+from chordmq.broker.queues.source import Source
+from chordmq.broker.queues.virtual_host import HIERARCHICAL, VirtualHost
+from chordmq.broker.topics import Topic
+
+
+class Keeper(Router, Protocol):
+    """What the followers need of those who keep the queues."""
+
+    vhosts: dict[str, VirtualHost]
+
+    def __iter__(self) -> Iterator[Queue]:
+        """Yield all queues."""
+        ...
+
+
+class Following:
+    """One follower for each partition that queues get, or may get, messages from."""
+
+    def __init__(self, host: Host, keeper: Keeper) -> None:
+        self._topics = host.topics
+        self.names = Names()
+        self._keeper = keeper
+        self._followers: dict[Partition, Follower] = {}
+
+    def position(self, partition: Partition) -> int:
+        """Return the offset before which a partition is handed out."""
+        follower = self._followers.get(partition)
+        return partition.high_watermark if follower is None else follower.position
+
+    def recover(self, image: Image) -> None:
+        """Hand partitions out again, each from the first message that a queue still holds."""
+        held_topics = [topic for topic in self._topics if image.holds(topic.id)]
+        for topic in dict.fromkeys([*self._wanted(), *held_topics]):
+            for partition in topic.partitions:
+                self._recover(image, topic, partition)
+
+    def _recover(self, image: Image, topic: Topic, partition: Partition) -> None:
+        place = (topic.id, partition.index)
+        known_until = image.routed.get(place, partition.log.start_offset)
+        position = known_until
+        for held in image.held.get(place, {}).values():
+            queue = self._keeper.vhosts[held.vhost].queues.get(held.queue)
+            if queue is not None and held.start is not None:
+                queue.sources[partition] = Source(partition, held.start, held.changes)
+                position = min(position, held.start)
+        self._follow(partition, position, known_until)
+
+    def look_again(self) -> None:
+        """Follow topics that are new, from their beginning; forget those that are gone."""
+        for partition in [one for one in self._followers if one.is_closed]:
+            self._followers.pop(partition).close()
+            for queue in self._keeper:
+                source = queue.sources.get(partition)
+                if source is not None:
+                    queue.drop_source(source)
+        for topic in self._wanted():
+            for partition in topic.partitions:
+                if partition not in self._followers:
+                    start = partition.log.start_offset
+                    self._follow(partition, start, start)
+
+    def begin_at_ends(self) -> list[Stored]:
+        """Follow topics that were there before a queue could want them; return what to store."""
+        entries: list[Stored] = []
+        for topic in self._wanted():
+            for partition in topic.partitions:
+                if partition not in self._followers:
+                    end = partition.high_watermark
+                    entries.append(Routed(topic.id, partition.index, end))
+                    self._follow(partition, end, end)
+        return entries
+
+    def forget_unwanted(self) -> tuple[list[Stored], list[str]]:
+        """Follow no more what nothing needs; return what to store, and the topics."""
+        wanted = {one for topic in self._wanted() for one in topic.partitions}
+        for queue in self._keeper:
+            wanted.update(one for one, source in queue.sources.items() if not source.is_idle)
+        entries: list[Stored] = []
+        topics: dict[str, None] = {}
+        for partition in [one for one in self._followers if one not in wanted]:
+            self._followers.pop(partition).close()
+            topic = self._topics.find(partition.topic)
+            if topic is not None:
+                entries.append(Routed(topic.id, partition.index, None))
+                topics[topic.name] = None
+        return entries, list(topics)
+
+    def _follow(self, partition: Partition, position: int, known_until: int) -> None:
+        follower = Follower(partition, position, known_until, self._keeper)
+        self._followers[partition] = follower
+        follower.wake()
+
+    def _wanted(self) -> list[Topic]:
+        wanted = {name for vhost in self._keeper.vhosts.values() for name in vhost.topics}
+        known = [topic.name for topic in self._topics if not topic.is_internal]
+        for vhost in self._keeper.vhosts.values():
+            bindings = vhost.exchanges.bindings_from(HIERARCHICAL) if vhost.has_hierarchy else ()
+            for binding in bindings:
+                wanted.update(self.names.topics(filter_of_pattern(binding.key), known))
+        found = (self._topics.find(name) for name in wanted)
+        return [topic for topic in found if topic is not None and not topic.is_internal]
+
+    def refill(self, queue: Queue) -> None:
+        """Have a queue look at more of what lies in the log."""
+        for partition, source in list(queue.sources.items()):
+            if source.is_behind and partition in self._followers:
+                self._followers[partition].refill(queue)
+
+    def look_back(self, queue: Queue, partition: Partition, start: int) -> None:
+        """Give a new queue what was handed out before it was there, from an offset on."""
+        follower = self._followers.get(partition)
+        if follower is None or start >= follower.position:
+            return
+        source = queue.sources[partition] = Source(partition, start)
+        source.is_behind = True
+        at = start
+        while at < follower.position:
+            for next_offset, records in read_batches(partition, at, 1024 * 1024):
+                at = next_offset
+                for record in records:
+                    if record.offset < follower.position and follower.is_for(queue, record):
+                        queue.arrived(len(record.value or b""))
+
+    def done(self) -> list[tuple[Partition, int]]:
+        """Return for each partition the offset before which no queue has anything to do."""
+        found = []
+        for partition, follower in self._followers.items():
+            before = follower.position
+            for queue in self._keeper:
+                source = queue.sources.get(partition)
+                if source is not None and not source.is_idle:
+                    before = min(before, source.start)
+            found.append((partition, before))
+        return found
+
+    def close(self) -> None:
+        """Hand out no more."""
+        for follower in self._followers.values():
+            follower.close()

@@ -1,0 +1,160 @@
+"""Where messages lie: exchanges and queues as topics of the log, records as messages and back."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from chordmq.broker.names import name_of
+from chordmq.codecs.amqp.content import HEADER_NAME, Envelope, Properties, new_properties
+from chordmq.records.record import Headers, Record
+
+ROOT = "/"
+TOPIC_LENGTH_MAX = 249
+DIGEST_LENGTH = 16
+SHORT_MAX = 255
+TRANSIENT = "amqp.transient"
+"""The topic of what does not outlive the node: messages for queues that are not durable."""
+KEY_HEADER = "chordmq.key"
+"""The key of a record, where it cannot be a routing key."""
+TIME_HEADER = "timestamp_in_ms"
+EXCEPT_HEADER = "chordmq.amqp.except"
+"""Queues that were full when a message was published, and do not get it."""
+OWN_PREFIX = "chordmq."
+
+_ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def topic_name(vhost: str, name: str) -> str:
+    """Return the log topic of an exchange or queue; a virtual host is a prefix.
+
+    A name that a topic cannot have keeps its legal characters, and a digest tells it from others.
+    """
+    full = name if vhost == ROOT else f"{vhost}.{name}"
+    legal = _ILLEGAL.sub("_", full)
+    if legal == full and len(full) <= TOPIC_LENGTH_MAX and not _is_reserved(full):
+        return full
+    digest = hashlib.sha256(full.encode()).hexdigest()[:DIGEST_LENGTH]
+    return f"{legal.lstrip('_.')[: TOPIC_LENGTH_MAX - DIGEST_LENGTH - 1]}_{digest}"
+
+
+def _is_reserved(name: str) -> bool:
+    return name in ("", ".", "..") or name.startswith("__")
+
+
+def name_of_key(key: str) -> str:
+    """Return the name with levels that a routing key of `amq.topic` stands for."""
+    return key.replace("/", "\0").replace(".", "/").replace("\0", ".")
+
+
+def key_of_name(name: str) -> str:
+    """Return the routing key of a name with levels."""
+    return name_of_key(name)
+
+
+def filter_of_pattern(pattern: str) -> str:
+    """Return a filter over names that lets through all that a pattern of routing keys does."""
+    words = pattern.split(".")
+    levels: list[str] = []
+    for word in words:
+        if word == "#":
+            return "/".join([*levels, "#"])
+        levels.append("+" if word == "*" else word.replace("/", "."))
+    return "/".join(levels)
+
+
+def visible_headers(properties: Properties) -> Headers:
+    """Return a message's headers as those of a record, so that everybody can read them."""
+    if not properties.headers:
+        return ()
+    return tuple(
+        (name, _as_bytes(value))
+        for name, value in properties.headers.items()
+        if name not in (KEY_HEADER, TIME_HEADER, "BCC")
+    )
+
+
+def _as_bytes(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    return str(value).encode()
+
+
+def record_key(exchange: str, key: str, properties: Properties) -> bytes | None:
+    """Return the key of a message's record: the routing key, unless it names a queue."""
+    own = properties.headers.get(KEY_HEADER)
+    if own is not None:
+        return _as_bytes(own)
+    return key.encode() if exchange and key else None
+
+
+def record_time(properties: Properties, now_ms: int) -> int:
+    """Return when a message says that it was made, or now."""
+    exact = properties.headers.get(TIME_HEADER)
+    if isinstance(exact, int) and not isinstance(exact, bool) and 0 <= exact < 2**62:
+        return exact
+    if properties.timestamp is not None:
+        return int(properties.timestamp.timestamp() * 1000)
+    return now_ms
+
+
+def foreign_envelope(vhost: str, exchange: str, key: str, record: Record) -> Envelope:
+    """Return what a record of another front is as a message."""
+    headers: dict[str, Any] = dict(_table(record.headers))
+    headers[TIME_HEADER] = record.timestamp
+    if record.key is not None and record.key != key.encode():
+        headers[KEY_HEADER] = _as_value(record.key)
+    stamp = datetime.fromtimestamp(max(record.timestamp, 0) // 1000, UTC)
+    properties = new_properties(headers=headers, timestamp=stamp, delivery_mode=2)
+    return Envelope(vhost, exchange, key, properties)
+
+
+def _table(headers: Headers) -> Iterator[tuple[str, Any]]:
+    for name, value in headers:
+        if not name.startswith(OWN_PREFIX) and len(name.encode()) <= SHORT_MAX:
+            yield name, None if value is None else _as_value(value)
+
+
+def _as_value(data: bytes) -> str | bytearray:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return bytearray(data)
+
+
+def routing_key(record: Record) -> str:
+    """Return the routing key of a record of another front: its key, if it can be one."""
+    key = record.key
+    if key is None or len(key) > SHORT_MAX:
+        return ""
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def hierarchical_key(topic: str, record: Record) -> str | None:
+    """Return the routing key that a record has in `amq.topic`, or None if it can have none."""
+    key = key_of_name(name_of(topic, record))
+    return key if len(key.encode()) <= SHORT_MAX else None
+
+
+def envelope_header(record: Record) -> bytes | None:
+    """Return the value of the header that says how a message was published over AMQP."""
+    for name, value in record.headers:
+        if name == HEADER_NAME:
+            return value
+    return None
+
+
+def excluded(record: Record) -> frozenset[str]:
+    """Return the queues that are not to get a message, because they were full."""
+    for name, value in record.headers:
+        if name == EXCEPT_HEADER and value:
+            return frozenset(value.decode(errors="replace").split("\n"))
+    return frozenset()

@@ -1,0 +1,402 @@
+"""One queue as a pure machine: what is ready, who gets it, what becomes of it."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from chordmq.broker.partition import Partition
+from chordmq.broker.queues.arguments import QueueRules
+from chordmq.broker.queues.source import Source
+from chordmq.codecs.amqp.content import Envelope
+
+WINDOW_MESSAGES = 4096
+WINDOW_BYTES = 8 * 1024 * 1024
+"""Of messages that a queue keeps ready in memory; those behind them stay in the log."""
+
+NEVER = 0
+EXPIRED, REJECTED, OVERFLOWED, TRIED_TOO_OFTEN = "expired", "rejected", "maxlen", "delivery_limit"
+
+
+class Entry:
+    """A message in a queue."""
+
+    __slots__ = (
+        "body", "deliveries", "envelope", "expires_ms", "offset", "position", "priority", "size",
+        "source",
+    )  # fmt: skip
+
+    def __init__(self, source: Source, offset: int, envelope: Envelope, body: bytes) -> None:
+        self.source = source
+        self.offset = offset
+        self.envelope = envelope
+        self.body: bytes | None = body
+        """None when it has to be read from the log again."""
+        self.size = len(body)
+        self.position = 0
+        self.expires_ms = NEVER
+        self.priority = 0
+        self.deliveries = 0
+
+
+class Consumer(Protocol):
+    """Somebody who gets messages."""
+
+    priority: int
+    no_ack: bool
+
+    def has_room(self) -> bool:
+        """Return whether it can take a message now."""
+        ...
+
+    def deliver(self, queue: "Queue", entry: Entry) -> None:
+        """Take a message."""
+        ...
+
+    def cancelled(self) -> None:
+        """Take note that the queue is no more."""
+        ...
+
+
+class Keeper(Protocol):
+    """What a queue needs of those who keep it."""
+
+    def now_ms(self) -> int:
+        """Return the wall-clock time."""
+        ...
+
+    def touched(self, queue: "Queue", source: Source) -> None:
+        """Store how far the queue has come, soon."""
+        ...
+
+    def refill(self, queue: "Queue") -> None:
+        """Have the queue look at more of what lies in the log."""
+        ...
+
+    def load(self, entry: Entry) -> bytes | None:
+        """Return a message's body from the log; None if it is gone."""
+        ...
+
+    def bury(self, queue: "Queue", entry: Entry, reason: str) -> None:
+        """Dead-letter a message, and then call the queue's `finish`."""
+        ...
+
+    def routed(self, partition: Partition) -> int:
+        """Return the offset before which a partition is handed out to queues."""
+        ...
+
+    def due(self, queue: "Queue", at_ms: int) -> None:
+        """Have the queue's `expire` called at a time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFacts:
+    """A queue as it was declared."""
+
+    vhost: str
+    name: str
+    durable: bool = False
+    exclusive: bool = False
+    auto_delete: bool = False
+    arguments: dict[str, Any] = field(default_factory=dict, hash=False)
+    since: int = 0
+
+
+class Queue:
+    """Messages in their order (or by priority), and the consumers that share them."""
+
+    def __init__(self, facts: QueueFacts, rules: QueueRules, keeper: Keeper) -> None:
+        self.facts = facts
+        self.rules = rules
+        self.owner: object | None = None
+        """The connection that an exclusive queue belongs to."""
+        self.ready = 0
+        """Messages that wait, in memory or in the log."""
+        self.ready_bytes = 0
+        self.unacked = 0
+        self.announced = 0
+        """Messages that are on their way into the log; counted where the length is limited."""
+        self.consumers: list[Consumer] = []
+        self.is_exclusively_consumed = False
+        self.had_consumers = False
+        self.is_deleted = False
+        self.sources: dict[Partition, Source] = {}
+        self.delivered = self.finished = 0
+        self.used_s = 0.0
+        self._lanes: list[deque[Entry]] = [deque() for _ in range(rules.priority_max + 1)]
+        self._loaded = 0
+        self._loaded_bytes = 0
+        self._position = 0
+        self._turn = 0
+        self._expires = rules.message_ttl_ms is not None
+        self._keeper = keeper
+        self._is_pumping = False
+
+    @property
+    def name(self) -> str:
+        """Return its name within the virtual host."""
+        return self.facts.name
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the length limit is reached."""
+        rules, coming = self.rules, self.announced
+        return (rules.length_max is not None and self.ready + coming >= rules.length_max) or (
+            rules.bytes_max is not None and self.ready_bytes >= rules.bytes_max
+        )
+
+    @property
+    def has_window(self) -> bool:
+        """Return whether one more message may be kept in memory; with priorities all must be."""
+        return self.rules.priority_max > 0 or (
+            self._loaded < WINDOW_MESSAGES and self._loaded_bytes < WINDOW_BYTES
+        )
+
+    # Messages come.
+
+    def arrived(self, size: int) -> None:
+        """Count a message that lies in the log and is not looked at yet."""
+        self.ready += 1
+        self.ready_bytes += size
+        if self.announced:
+            self.announced -= 1
+
+    def forgotten(self, size: int) -> None:
+        """Take a message out of the count that turned out to be done."""
+        self.ready -= 1
+        self.ready_bytes -= size
+
+    def push(self, entry: Entry, published_ms: int) -> None:
+        """Put a message that is counted in at the end."""
+        properties = entry.envelope.properties
+        self._position += 1
+        entry.position = self._position
+        if self._expires or properties.expiration is not None:
+            self._set_expiry(entry, published_ms)
+        if properties.priority and self.rules.priority_max:
+            entry.priority = min(properties.priority, self.rules.priority_max)
+        self._lanes[entry.priority].append(entry)
+        self._loaded += 1
+        self._loaded_bytes += entry.size
+
+    def _set_expiry(self, entry: Entry, published_ms: int) -> None:
+        own, all_ = entry.envelope.properties.expiration, self.rules.message_ttl_ms
+        ttl_ms = min(
+            int(own) if own is not None and own.isdigit() else 2**62,
+            all_ if all_ is not None else 2**62,
+        )
+        if ttl_ms < 2**62:
+            entry.expires_ms = max(published_ms + ttl_ms, 1)
+            self._expires = True
+
+    def settle_down(self) -> None:
+        """Do what new messages call for: drop what is too much, deliver, watch the time."""
+        rules = self.rules
+        if rules.overflow == "drop-head" and (
+            rules.length_max is not None or rules.bytes_max is not None
+        ):
+            self._drop_heads()
+        self.pump()
+        self.watch()
+
+    def _drop_heads(self) -> None:
+        rules = self.rules
+        while (rules.length_max is not None and self.ready > rules.length_max) or (
+            rules.bytes_max is not None and self.ready_bytes > rules.bytes_max
+        ):
+            entry = self._head()
+            if entry is None:
+                return
+            self._pop(entry)
+            self._die(entry, OVERFLOWED)
+
+    # Messages go.
+
+    def _head(self) -> Entry | None:
+        if self._loaded < self.ready and not self._loaded:
+            self._keeper.refill(self)
+        for lane in reversed(self._lanes):
+            if lane:
+                return lane[0]
+        return None
+
+    def _pop(self, entry: Entry) -> None:
+        self._lanes[entry.priority].popleft()
+        self._loaded -= 1
+        self._loaded_bytes -= entry.size
+        self.ready -= 1
+        self.ready_bytes -= entry.size
+
+    def get(self) -> Entry | None:
+        """Give the next message to somebody who asks; it counts as not acknowledged."""
+        while (entry := self._head()) is not None:
+            self._pop(entry)
+            if self._is_fit(entry):
+                self._deliver(entry)
+                return entry
+        self.watch()
+        return None
+
+    def pump(self) -> None:
+        """Give messages to consumers as long as both are there."""
+        if self._is_pumping or not self.consumers:
+            return
+        self._is_pumping = True
+        try:
+            while self.ready and (consumer := self._chosen()) is not None:
+                entry = self._head()
+                if entry is None:
+                    break
+                self._pop(entry)
+                if self._is_fit(entry):
+                    self._deliver(entry)
+                    consumer.deliver(self, entry)
+        finally:
+            self._is_pumping = False
+
+    def _is_fit(self, entry: Entry) -> bool:
+        if entry.expires_ms and entry.expires_ms <= self._keeper.now_ms():
+            self._die(entry, EXPIRED)
+            return False
+        if entry.body is None:
+            entry.body = self._keeper.load(entry)
+            if entry.body is None:  # retention or an operator took it away
+                self.finish(entry, is_unacked=False)
+                return False
+        return True
+
+    def _deliver(self, entry: Entry) -> None:
+        entry.deliveries += 1
+        entry.source.tried(entry.offset, entry.deliveries)
+        self.unacked += 1
+        self.delivered += 1
+
+    def _chosen(self) -> Consumer | None:
+        consumers = self.consumers
+        if self.rules.single_active or len(consumers) == 1:
+            return consumers[0] if consumers and consumers[0].has_room() else None
+        best: Consumer | None = None
+        turn = self._turn
+        count = len(consumers)
+        for number in range(count):
+            place = (self._turn + number) % count
+            consumer = consumers[place]
+            if (best is None or consumer.priority > best.priority) and consumer.has_room():
+                best = consumer
+                turn = place + 1
+        self._turn = turn
+        return best
+
+    # Messages are settled.
+
+    def finish(self, entry: Entry, *, is_unacked: bool = True) -> None:
+        """Take a message as done."""
+        if is_unacked:
+            self.unacked -= 1
+        self.finished += 1
+        source = entry.source
+        source.finish(entry.offset)
+        self._keeper.touched(self, source)
+
+    def requeue(self, entries: Iterable[Entry]) -> None:
+        """Put messages back where they were, as far as others have not gone on."""
+        limit = self.rules.delivery_limit
+        for entry in sorted(entries, key=_position, reverse=True):
+            self.unacked -= 1
+            if limit is not None and entry.deliveries > limit:
+                self._die(entry, TRIED_TOO_OFTEN)
+                continue
+            self._put_back(entry)
+            self._keeper.touched(self, entry.source)
+        self.settle_down()
+
+    def _put_back(self, entry: Entry) -> None:
+        lane = self._lanes[entry.priority]
+        place = 0
+        while place < len(lane) and lane[place].position < entry.position:
+            place += 1
+        lane.insert(place, entry)
+        self._loaded += 1
+        self._loaded_bytes += entry.size
+        self.ready += 1
+        self.ready_bytes += entry.size
+
+    def reject(self, entry: Entry) -> None:
+        """Give a message up because a consumer cannot process it."""
+        self.unacked -= 1
+        self._die(entry, REJECTED)
+
+    def _die(self, entry: Entry, reason: str) -> None:
+        """Finish a message that nobody has processed; its dead letter goes first."""
+        if self.rules.dead_letter_exchange is None:
+            self.finish(entry, is_unacked=False)
+        else:
+            self._keeper.bury(self, entry, reason)
+
+    def restore(self, entry: Entry) -> None:
+        """Put a message back that could not be dead-lettered."""
+        self._put_back(entry)
+
+    def expire(self) -> None:
+        """Give up messages at the head whose time is over."""
+        now_ms = self._keeper.now_ms()
+        for lane in self._lanes:
+            while lane and lane[0].expires_ms and lane[0].expires_ms <= now_ms:
+                entry = lane[0]
+                self._pop(entry)
+                self._die(entry, EXPIRED)
+        if self.ready and not self._loaded:
+            self._keeper.refill(self)
+        self.watch()
+
+    def watch(self) -> None:
+        """Have `expire` called when the first message's time is over."""
+        if self._expires:
+            heads = [lane[0].expires_ms for lane in self._lanes if lane and lane[0].expires_ms]
+            if heads:
+                self._keeper.due(self, min(heads))
+
+    def purge(self) -> int:
+        """Take all that waits as done; return how many messages that were."""
+        count = self.ready
+        for lane in self._lanes:
+            for entry in lane:
+                self.finish(entry, is_unacked=False)
+            lane.clear()
+        self.ready = self.ready_bytes = self._loaded = self._loaded_bytes = 0
+        for source in self.sources.values():
+            source.skip_to(self._keeper.routed(source.partition))
+            self._keeper.touched(self, source)
+        return count
+
+    def drop_source(self, source: Source) -> None:
+        """Forget messages of a topic that was deleted."""
+        for number, lane in enumerate(self._lanes):
+            self._lanes[number] = deque(entry for entry in lane if entry.source is not source)
+        self._loaded = sum(map(len, self._lanes))
+        self._loaded_bytes = sum(entry.size for lane in self._lanes for entry in lane)
+        if all(one is source or not one.is_behind for one in self.sources.values()):
+            self.ready, self.ready_bytes = self._loaded, self._loaded_bytes
+        self.sources.pop(source.partition, None)
+
+    # Consumers come and go.
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Let somebody have messages, after those of a higher priority."""
+        place = len(self.consumers)
+        if not self.rules.single_active:
+            while place and self.consumers[place - 1].priority < consumer.priority:
+                place -= 1
+        self.consumers.insert(place, consumer)
+        self.had_consumers = True
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Give somebody no more messages."""
+        if consumer in self.consumers:
+            self.consumers.remove(consumer)
+            self.is_exclusively_consumed = False
+
+
+def _position(entry: Entry) -> int:
+    return entry.position

@@ -1,0 +1,485 @@
+"""All queues and exchanges of the node: declared in a log, filled from topics."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from chordmq.broker.alarm import Alarm
+from chordmq.broker.appends import Appends
+from chordmq.broker.internal_log import Host, InternalLog
+from chordmq.broker.names import Names
+from chordmq.broker.partition import Partition
+from chordmq.broker.queues.arguments import read_rules
+from chordmq.broker.queues.dead_letters import dead_letter, goes_in_circles
+from chordmq.broker.queues.definitions import (
+    QUEUES_TOPIC,
+    Held,
+    Stored,
+    binding_entry,
+    exchange_entry,
+    queue_entry,
+)
+from chordmq.broker.queues.exchanges import DEFAULT, Binding, Exchange
+from chordmq.broker.queues.follower import Routing, read_batches
+from chordmq.broker.queues.following import Following
+from chordmq.broker.queues.image import Image
+from chordmq.broker.queues.progress import Progress
+from chordmq.broker.queues.publishing import Publishing
+from chordmq.broker.queues.queue import Consumer, Entry, Queue, QueueFacts
+from chordmq.broker.queues.source import Source
+from chordmq.broker.queues.virtual_host import VirtualHost
+from chordmq.codecs.amqp.content import Envelope
+from chordmq.errors import (
+    ChordMQError,
+    DeclaredOtherwise,
+    QueueLocked,
+    UnknownQueue,
+)
+from chordmq.records.record import Record
+
+log = structlog.get_logger(__name__)
+
+TRIM_INTERVAL_S = 60.0
+UNUSED = "unused\0"
+
+
+class Queues:
+    """The virtual hosts, and one follower for each partition that queues get messages from."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.vhosts: dict[str, VirtualHost] = {}
+        self._log: InternalLog[Stored] = InternalLog(host, QUEUES_TOPIC)
+        self._progress = Progress(self._log, self.routed, lambda name: host.topics.get(name).id)
+        self.publishing = Publishing(host, Appends(), self._write)
+        self.following = Following(host, self)
+        self._alarm = Alarm(host.clock, self._ring)
+        self._tasks: asyncio.TaskGroup | None = None
+        self._opened = asyncio.Event()
+        self.loaded = asyncio.Event()
+        """Set once the log is read."""
+
+    def open(self, names: Names, vhosts: Sequence[str]) -> None:
+        """Begin to serve; queues that nobody can come to are not looked at."""
+        self.publishing.names = self.following.names = names
+        self.vhosts = {name: VirtualHost(name) for name in vhosts}
+        self._opened.set()
+
+    async def run(self) -> None:
+        """Read the log, then serve until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            self._log.open(tasks)
+            try:
+                await self._opened.wait()
+                await self._load()
+                while True:
+                    await asyncio.sleep(TRIM_INTERVAL_S)
+                    await self.trim()
+            finally:
+                self._stop()
+
+    def _stop(self) -> None:
+        self.loaded.clear()
+        self._progress.close()
+        self.following.close()
+        self._log.close()
+        self._alarm.cancel()
+
+    async def settle(self) -> None:
+        """Store all that was acknowledged by now, so that a clean stop repeats nothing."""
+        if self.loaded.is_set():
+            await self._write(self._progress.take())
+
+    async def _load(self) -> None:
+        image = Image()
+        async for batch in self._log.replay():
+            for entry in batch.entries:
+                image.replay(entry)
+        for name in image.vhosts:
+            self.vhosts.setdefault(name, VirtualHost(name))
+        image.restore(self.vhosts, self._restored)
+        self.publishing.made = image.made
+        self.publishing.begin_after(max(one.exchanges.changed for one in self.vhosts.values()))
+        self.following.recover(image)
+        self._host.topics.watchers.append(self.following.look_again)
+        self.loaded.set()
+        count = sum(len(vhost.queues) for vhost in self.vhosts.values())
+        log.info("queues loaded", queues=count)
+
+    def _restored(self, facts: QueueFacts) -> Queue:
+        return Queue(facts, read_rules(facts.arguments), self)
+
+    # What followers ask.
+
+    def published(self, stamp: int, envelope: Envelope) -> list[Queue]:
+        """Return the queues of a message that came over AMQP."""
+        vhost = self.vhosts.get(envelope.vhost)
+        if vhost is None:
+            return []
+        return [one for one in vhost.targets(envelope, stamp) if one.facts.since <= stamp]
+
+    def foreign(self, topic: str, record: Record) -> Routing | None:
+        """Return what another front's record is as a message; None if no queue wants it."""
+        for vhost in self.vhosts.values():
+            routing = vhost.foreign(topic, record, self.now_ms())
+            if routing is not None:
+                return routing
+        return None
+
+    def arrived(self, partition: Partition, queue: Queue) -> None:
+        """Take note that a queue has got something."""
+        self._progress.touched(partition, queue)
+
+    # What queues ask.
+
+    def now_ms(self) -> int:
+        """Return the wall-clock time."""
+        return self._host.clock.now_ms()
+
+    def routed(self, partition: Partition) -> int:
+        """Return the offset before which a partition is handed out."""
+        return self.following.position(partition)
+
+    def touched(self, queue: Queue, source: Source) -> None:
+        """Store how far the queue has come, soon."""
+        self._progress.touched(source.partition, queue)
+
+    def refill(self, queue: Queue) -> None:
+        """Have the queue look at more of what lies in the log."""
+        self.following.refill(queue)
+
+    def load(self, entry: Entry) -> bytes | None:
+        """Return a message's body from the log; None if it is gone."""
+        partition = entry.source.partition
+        try:
+            for _, records in read_batches(partition, entry.offset, 1):
+                for record in records:
+                    if record.offset == entry.offset:
+                        return record.value or b""
+        except ChordMQError:  # deleted, or cut off by retention
+            return None
+        return None
+
+    def bury(self, queue: Queue, entry: Entry, reason: str) -> None:
+        """Dead-letter a message, and then take it as done."""
+        vhost = self.vhosts[queue.facts.vhost]
+        name = queue.rules.dead_letter_exchange
+        if name != DEFAULT and vhost.exchanges.find(name or "") is None:
+            queue.finish(entry, is_unacked=False)
+            return
+        if entry.body is None:
+            entry.body = self.load(entry)
+        if entry.body is None or self._tasks is None:
+            queue.finish(entry, is_unacked=False)
+            return
+        self._tasks.create_task(self._bury(vhost, queue, entry, reason))
+
+    async def _bury(self, vhost: VirtualHost, queue: Queue, entry: Entry, reason: str) -> None:
+        envelope = dead_letter(queue, entry, reason, self.now_ms())
+        targets = vhost.targets(envelope)
+        circles = goes_in_circles(entry, reason, [one.name for one in targets])
+        without = [one.name for one in targets if one.name in circles]
+        try:
+            if not targets or len(without) < len(targets):
+                await self.publishing.publish(vhost, envelope, entry.body or b"", without)
+        except ChordMQError as error:
+            log.error("dead letter not stored", queue=queue.name, error=str(error))
+            queue.restore(entry)
+            return
+        queue.finish(entry, is_unacked=False)
+
+    def due(self, queue: Queue, at_ms: int) -> None:
+        """Have the queue's `expire` called at a time."""
+        delay_ms = max(at_ms - self.now_ms(), 0)
+        self._alarm.set(_name(queue), self._alarm.now_ms() + delay_ms)
+
+    def _ring(self, name: str) -> None:
+        is_unused = name.startswith(UNUSED)
+        vhost, _, queue_name = name.removeprefix(UNUSED).partition("\0")
+        queue = self.vhosts[vhost].queues.get(queue_name)
+        if queue is None:
+            return
+        if not is_unused:
+            queue.expire()
+        elif not queue.consumers and self._tasks is not None:
+            self._tasks.create_task(self._delete_unused(queue))
+
+    async def _delete_unused(self, queue: Queue) -> None:
+        if not queue.is_deleted:
+            log.info("queue expired", queue=queue.name)
+            await self._remove_queue(queue)
+
+    def used(self, queue: Queue) -> None:
+        """Begin anew to wait until a queue has been without use for too long."""
+        expires_ms = queue.rules.expires_ms
+        if expires_ms is not None:
+            self._alarm.set(UNUSED + _name(queue), self._alarm.now_ms() + expires_ms)
+
+    # What clients ask.
+
+    def vhost(self, name: str) -> VirtualHost | None:
+        """Return a virtual host, or None."""
+        return self.vhosts.get(name)
+
+    async def declare_exchange(self, vhost: VirtualHost, wanted: Exchange) -> Exchange:
+        """Make an exchange, or return the one that is there if it is alike."""
+        there = vhost.exchanges.find(wanted.name)
+        if there is None:
+            made = replace(wanted, since=self.publishing.next_stamp())
+            if made.durable:
+                await self._write([exchange_entry(vhost.name, made.name, made)])
+            there = vhost.exchanges.find(wanted.name)
+            if there is None:
+                vhost.exchanges.add(made)
+                await self._write(self.following.begin_at_ends())
+                return made
+        _compare(wanted, there, ("type", "durable", "auto_delete", "internal", "arguments"))
+        return there
+
+    async def delete_exchange(self, vhost: VirtualHost, name: str, *, if_unused: bool) -> None:
+        """Remove an exchange and its bindings; one that is not there is no fault."""
+        exchange = vhost.exchanges.find(name)
+        if exchange is None:
+            return
+        if if_unused and vhost.exchanges.bindings_from(name):
+            raise DeclaredOtherwise(f"exchange '{name}' in vhost '{vhost.name}' in use")
+        entries: list[Stored] = []
+        if exchange.durable:
+            entries.append(exchange_entry(vhost.name, name, None))
+        stamp = self.publishing.next_stamp()
+        for binding in vhost.exchanges.remove(name, stamp):
+            entries += self._end(vhost, binding, stamp)
+        vhost.forget(name)
+        await self._write(entries)
+        await self._tidy()
+
+    async def declare_queue(
+        self, vhost: VirtualHost, wanted: QueueFacts, owner: object | None
+    ) -> Queue:
+        """Make a queue, or return the one that is there if it is alike."""
+        rules = read_rules(wanted.arguments)
+        there = vhost.queues.get(wanted.name)
+        if there is None:
+            made = Queue(replace(wanted, since=self.publishing.next_stamp()), rules, self)
+            if wanted.durable and not wanted.exclusive:
+                await self._write([queue_entry(vhost.name, wanted.name, made.facts)])
+            there = vhost.queues.get(wanted.name)
+            if there is None:
+                made.owner = owner if wanted.exclusive else None
+                vhost.queues[wanted.name] = made
+                await self._begin(vhost, made)
+                self.used(made)
+                return made
+        vhost.queue(wanted.name, owner)
+        _compare(wanted, there.facts, ("durable", "exclusive", "auto_delete", "arguments"))
+        self.used(there)
+        return there
+
+    async def _begin(self, vhost: VirtualHost, queue: Queue) -> None:
+        """Let a new queue begin at the end of its topic, or where it was told to."""
+        await self._write(self.following.begin_at_ends())
+        start = queue.rules.start
+        topic = self._host.topics.find(vhost.topic(queue.name))
+        if topic is None or start in (None, "next"):
+            return
+        queue.facts = replace(queue.facts, since=0)  # older messages are the queue's, too
+        for partition in topic.partitions:
+            self.following.look_back(queue, partition, _start(partition, start))
+            self._progress.touched(partition, queue)
+        queue.settle_down()
+
+    async def delete_queue(
+        self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
+    ) -> int:
+        """Remove a queue with its messages; return how many waited in it."""
+        where = f"queue '{queue.name}' in vhost '{queue.facts.vhost}'"
+        if if_unused and queue.consumers:
+            raise DeclaredOtherwise(f"{where} in use")
+        if if_empty and queue.ready:
+            raise DeclaredOtherwise(f"{where} not empty")
+        count = queue.ready
+        await self._remove_queue(queue)
+        return count
+
+    async def _remove_queue(self, queue: Queue) -> None:
+        vhost = self.vhosts[queue.facts.vhost]
+        if queue.is_deleted:
+            return
+        queue.is_deleted = True
+        del vhost.queues[queue.name]
+        self._alarm.discard(_name(queue))
+        self._alarm.discard(UNUSED + _name(queue))
+        entries: list[Stored] = []
+        stamp = self.publishing.next_stamp()
+        for binding in vhost.exchanges.bindings_to(queue.name):
+            vhost.exchanges.unbind(binding, stamp)
+            entries += self._gone(vhost, binding)
+            await self._auto_delete(vhost, binding.source)
+        for retired in vhost.exchanges.retired():
+            if retired.to_queue and retired.destination == queue.name:
+                vhost.exchanges.forget(retired)
+                entries.append(binding_entry(vhost.name, retired, None))
+        if queue.facts.durable and not queue.facts.exclusive:
+            entries.append(queue_entry(vhost.name, queue.name, None))
+            entries += self._let_go(queue)
+        for consumer in list(queue.consumers):
+            queue.remove_consumer(consumer)
+            consumer.cancelled()
+        queue.sources.clear()
+        vhost.forget(queue.name)
+        await self._write(entries)
+        await self._tidy()
+
+    def _let_go(self, queue: Queue) -> Iterable[Stored]:
+        for partition in queue.sources:
+            topic = self._host.topics.find(partition.topic)
+            if topic is not None:
+                facts = queue.facts
+                yield Held(facts.vhost, facts.name, topic.id, partition.index, None)
+
+    async def bind(self, vhost: VirtualHost, wanted: Binding) -> None:
+        """Lead messages from an exchange to a queue or another exchange."""
+        if vhost.exchanges.find_binding(wanted) is not None:
+            return
+        binding = replace(wanted, since=self.publishing.next_stamp())
+        if self._is_durable(vhost, binding):
+            await self._write([binding_entry(vhost.name, binding, binding)])
+        if vhost.exchanges.find_binding(wanted) is None:
+            vhost.exchanges.bind(binding)
+            await self._write(self.following.begin_at_ends())
+
+    async def unbind(self, vhost: VirtualHost, wanted: Binding) -> None:
+        """Lead messages there no more; a binding that is not there is no fault."""
+        binding = vhost.exchanges.find_binding(wanted)
+        if binding is not None:
+            stamp = self.publishing.next_stamp()
+            vhost.exchanges.unbind(binding, stamp)
+            await self._write(self._end(vhost, binding, stamp))
+            await self._auto_delete(vhost, binding.source)
+            await self._tidy()
+
+    def _end(self, vhost: VirtualHost, binding: Binding, stamp: int) -> list[Stored]:
+        """Return what to store of a binding that has ended: messages may lie behind it."""
+        queues = (vhost.queues.get(name) for name in vhost.exchanges.reaches(binding))
+        if not any(queue is not None and (queue.ready or queue.unacked) for queue in queues):
+            return self._gone(vhost, binding)
+        retired = replace(binding, until=stamp)
+        vhost.exchanges.bind(retired)
+        if not self._is_durable(vhost, binding):
+            return []
+        return [binding_entry(vhost.name, binding, retired)]
+
+    def _gone(self, vhost: VirtualHost, binding: Binding) -> list[Stored]:
+        return [binding_entry(vhost.name, binding, None)]
+
+    def _is_durable(self, vhost: VirtualHost, binding: Binding) -> bool:
+        source = vhost.exchanges.find(binding.source)
+        if source is None or not source.durable:
+            return False
+        if binding.to_queue:
+            queue = vhost.queues.get(binding.destination)
+            return queue is not None and queue.facts.durable and not queue.facts.exclusive
+        target = vhost.exchanges.find(binding.destination)
+        return target is not None and target.durable
+
+    async def _auto_delete(self, vhost: VirtualHost, name: str) -> None:
+        exchange = vhost.exchanges.find(name)
+        if exchange is None or not exchange.auto_delete:
+            return
+        if not vhost.exchanges.bindings_from(name):
+            await self.delete_exchange(vhost, name, if_unused=False)
+
+    def consume(self, queue: Queue, consumer: Consumer, *, exclusive: bool) -> None:
+        """Let a client have a queue's messages; raise QueueLocked if another has it for itself."""
+        if queue.is_deleted:
+            raise UnknownQueue(f"no queue '{queue.name}' in vhost '{queue.facts.vhost}'")
+        if queue.is_exclusively_consumed or (exclusive and queue.consumers):
+            raise QueueLocked(f"queue '{queue.name}' in exclusive use")
+        queue.is_exclusively_consumed = exclusive
+        queue.add_consumer(consumer)
+        self._alarm.discard(UNUSED + _name(queue))
+
+    def leave(self, queue: Queue, consumer: Consumer) -> None:
+        """Give a client no more of a queue's messages."""
+        queue.remove_consumer(consumer)
+        if queue.consumers or queue.is_deleted:
+            queue.pump()
+            return
+        self.used(queue)
+        if queue.facts.auto_delete and queue.had_consumers and self._tasks is not None:
+            self._tasks.create_task(self._remove_queue(queue))
+
+    def disown(self, owner: object) -> None:
+        """Remove the exclusive queues of a connection that has ended."""
+        for queue in self._all():
+            if queue.owner is owner and self._tasks is not None:
+                self._tasks.create_task(self._remove_queue(queue))
+
+    # The log.
+
+    async def _write(self, entries: Sequence[Stored]) -> None:
+        if not entries:
+            return
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: ChordMQError | None) -> None:
+            if written.done():
+                return
+            if error is None:
+                written.set_result(None)
+            else:
+                written.set_exception(error)
+
+        self._log.append("queues", entries, done)
+        await written
+
+    async def _tidy(self) -> None:
+        """Forget topics that no exchange and no queue needs; those that were made here go."""
+        entries, unused = self.following.forget_unwanted()
+        await self._write(entries)
+        for topic in unused:
+            if topic in self.publishing.made:
+                await self.publishing.remove(topic)
+
+    async def trim(self) -> None:
+        """Drop from topics made here what all queues are done with and retention does not keep."""
+        await self._tidy()
+        for partition, before in self.following.done():
+            if partition.topic in self.publishing.made:
+                before = min(before, self.publishing.kept_from(partition))
+                if before > partition.log.start_offset:
+                    await partition.delete_records(before)
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(self._all())
+
+    def _all(self) -> list[Queue]:
+        return [queue for vhost in self.vhosts.values() for queue in vhost.queues.values()]
+
+
+def _name(queue: Queue) -> str:
+    return f"{queue.facts.vhost}\0{queue.name}"
+
+
+def _start(partition: Partition, start: Any) -> int:
+    if start == "first":
+        return partition.log.start_offset
+    if start == "last":
+        return max(partition.high_watermark - 1, partition.log.start_offset)
+    return min(max(int(start), partition.log.start_offset), partition.high_watermark)
+
+
+def _compare(wanted: Any, there: Any, fields: Iterable[str]) -> None:
+    """Raise DeclaredOtherwise unless both have the same fields."""
+    for name in fields:
+        asked, has = getattr(wanted, name), getattr(there, name)
+        if asked != has:
+            kind = "exchange" if isinstance(wanted, Exchange) else "queue"
+            raise DeclaredOtherwise(
+                f"inequivalent arg '{name}' for {kind} '{wanted.name}': "
+                f"received {asked!r} but current is {has!r}"
+            )

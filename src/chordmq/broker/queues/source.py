@@ -1,0 +1,104 @@
+"""How far a queue has come in one partition: what it holds of it, and what it is done with."""
+
+from collections import deque
+from collections.abc import Iterator
+
+from chordmq.broker.cursors.shared_cursor import COUNT_MAX, Change, State
+from chordmq.broker.partition import Partition
+
+
+class Source:
+    """A queue's cursor in one partition, in which other queues have messages as well.
+
+    Offsets come in their order. All before `start` are done, or were never the queue's.
+    """
+
+    def __init__(self, partition: Partition, start: int, changes: tuple[Change, ...] = ()) -> None:
+        self.partition = partition
+        self.next = start
+        """The first offset that the queue has not looked at."""
+        self.is_behind = False
+        """Whether messages lie in the log that the queue has not looked at."""
+        self._order: deque[int] = deque()
+        self._done: set[int] = set()
+        self._tried: dict[int, int] = {}
+        self._kept = list(changes)
+        """What was stored of offsets that are not looked at yet."""
+
+    @property
+    def start(self) -> int:
+        """Return the offset before which nothing is left to do."""
+        return self._order[0] if self._order else self.next
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether the queue has nothing left in this partition."""
+        return not self._order and not self.is_behind
+
+    def take(self, offset: int) -> int | None:
+        """Look at a message of the queue's; return its deliveries, or None if it is done."""
+        self.next = offset + 1
+        kept = self._kept
+        while kept and kept[0].last < offset:
+            kept.pop(0)
+        self._order.append(offset)
+        if not kept or offset < kept[0].first:
+            return 0
+        if kept[0].state is State.DONE:
+            self.finish(offset)
+            return None
+        self._tried[offset] = kept[0].deliveries
+        return kept[0].deliveries
+
+    def is_done(self, offset: int) -> bool:
+        """Return whether an offset that is not looked at yet is stored as done."""
+        return any(
+            one.first <= offset <= one.last and one.state is State.DONE for one in self._kept
+        )
+
+    def tried(self, offset: int, deliveries: int) -> None:
+        """Take note that a message was delivered."""
+        self._tried[offset] = min(deliveries, COUNT_MAX)
+
+    def finish(self, offset: int) -> None:
+        """Take note that a message is done."""
+        self._tried.pop(offset, None)
+        order, done = self._order, self._done
+        if order[0] != offset:
+            done.add(offset)
+            return
+        order.popleft()
+        while order and order[0] in done:
+            done.remove(order.popleft())
+
+    def skip_to(self, offset: int) -> None:
+        """Take all that was not looked at as done."""
+        self.next = max(self.next, offset)
+        self.is_behind = False
+        self._kept.clear()
+
+    def stored(self) -> tuple[int, tuple[Change, ...]]:
+        """Return the start, and what differs after it from not having been tried."""
+        return self.start, (*self._changes(), *self._kept)
+
+    def _changes(self) -> Iterator[Change]:
+        """Yield runs of the queue's offsets; others that lie between do not matter."""
+        left = len(self._done) + len(self._tried)
+        run: Change | None = None
+        for offset in self._order:
+            if not left:
+                break
+            if offset in self._done:
+                state, deliveries = State.DONE, 0
+            else:
+                state, deliveries = State.AVAILABLE, self._tried.get(offset, 0)
+            is_noted = state is State.DONE or deliveries > 0
+            left -= is_noted
+            if run is not None and is_noted and run[2:] == (state, deliveries):
+                run = run._replace(last=offset)
+                continue
+            if run is not None:
+                yield run
+            run = Change(offset, offset, state, deliveries) if is_noted else None
+        if run is not None:
+            yield run

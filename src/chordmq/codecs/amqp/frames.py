@@ -1,0 +1,319 @@
+"""AMQP 0-9-1 frames: a whole read becomes events at once, and a delivery becomes bytes at once.
+
+A frame is type (1 byte), channel (2), size (4), payload and the byte 0xCE. Publications and
+acknowledgements, which come by the thousand, are read here; other methods are left to pamqp.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pamqp import base, commands, frame
+from pamqp.exceptions import PAMQPException
+
+from chordmq.errors import DecodeError
+
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
+END = 0xCE
+FRAME_OVERHEAD = 8
+FRAME_MIN = 4096
+HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+
+PUBLISH = 0x003C0028
+ACK = 0x003C0050
+REJECT = 0x003C005A
+NACK = 0x003C0078
+DELIVER = b"\x00\x3c\x00\x3c"
+BASIC = 60
+
+_HEAD = struct.Struct(">BHI")
+_CONTENT = struct.Struct(">HHQ")
+_U32 = struct.Struct(">I")
+_U64 = struct.Struct(">Q")
+_TAGGED = struct.Struct(">BHIIQBB")
+
+FAULTS = (
+    PAMQPException,
+    struct.error,
+    UnicodeError,
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    OverflowError,
+    OSError,
+    RecursionError,
+)
+"""What pamqp raises when bytes are not what they should be."""
+
+
+class Publish(NamedTuple):
+    """A message that a client sends to an exchange; its properties stay as they came."""
+
+    channel: int
+    exchange: str
+    key: str
+    mandatory: bool
+    immediate: bool
+    properties: bytes
+    body: bytes
+
+
+class Settle(NamedTuple):
+    """What a client says of messages that it has got."""
+
+    channel: int
+    tag: int
+    multiple: bool
+    is_done: bool
+    """Processed; else given back or refused."""
+    requeue: bool
+
+
+class Method(NamedTuple):
+    """Any other method."""
+
+    channel: int
+    method: base.Frame
+
+
+class Beat(NamedTuple):
+    """A sign of life."""
+
+    channel: int
+
+
+Event = Publish | Settle | Method | Beat
+
+
+class FrameFault(DecodeError):
+    """Bytes that end the connection, with the reply code that says why."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+class _Content:
+    """A message whose frames have not all come."""
+
+    __slots__ = ("body", "exchange", "flags", "is_begun", "key", "missing", "properties")
+
+    def __init__(self, exchange: str, key: str, flags: int) -> None:
+        self.exchange = exchange
+        self.key = key
+        self.flags = flags
+        self.is_begun = False
+        self.properties = b""
+        self.body = bytearray()
+        self.missing = 0
+
+
+class FrameReader:
+    """Takes bytes in any pieces; gives the events that they complete."""
+
+    def __init__(self, body_max: int) -> None:
+        self.frame_max = FRAME_MIN
+        """Bytes that a frame may have; grows when the connection is tuned."""
+        self._body_max = body_max
+        self._rest = b""
+        self._open: dict[int, _Content] = {}
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether a frame has begun and not ended."""
+        return bool(self._rest)
+
+    @property
+    def held(self) -> int:
+        """Return how many bytes of unfinished frames and messages are kept."""
+        return len(self._rest) + sum(len(content.body) for content in self._open.values())
+
+    def forget(self, channel: int) -> None:
+        """Drop what a channel has begun to send, because it is closed."""
+        self._open.pop(channel, None)
+
+    def receive(self, data: bytes) -> list[Event]:
+        """Return the events that the bytes complete; raise FrameFault for what is no frame."""
+        if self._rest:
+            data = self._rest + data
+        events: list[Event] = []
+        at, size_all = 0, len(data)
+        while size_all - at >= FRAME_OVERHEAD:
+            kind, channel, size = _HEAD.unpack_from(data, at)
+            if size + FRAME_OVERHEAD > self.frame_max:
+                raise FrameFault(501, f"a frame of {size} bytes, {self.frame_max} were agreed on")
+            start = at + 7
+            stop = start + size
+            if stop >= size_all:
+                break
+            if data[stop] != END:
+                raise FrameFault(501, f"a frame ends with {data[stop]:#x} instead of 0xce")
+            self._frame(kind, channel, data[start:stop], events)
+            at = stop + 1
+        self._rest = data[at:] if at else data
+        return events
+
+    def _frame(self, kind: int, channel: int, payload: bytes, events: list[Event]) -> None:
+        if kind == BODY:
+            self._body(channel, payload, events)
+        elif kind == HEADER:
+            self._header(channel, payload, events)
+        elif kind == METHOD:
+            self._method(channel, payload, events)
+        elif kind == HEARTBEAT:
+            events.append(_beat(channel))
+        else:
+            raise FrameFault(501, f"no frame has the type {kind}")
+
+    def _method(self, channel: int, payload: bytes, events: list[Event]) -> None:
+        if channel in self._open:
+            raise FrameFault(505, "a method came where the content of a message was due")
+        if len(payload) < 4:
+            raise FrameFault(501, "a method without a name")
+        number = _U32.unpack_from(payload)[0]
+        try:
+            if number == PUBLISH:
+                self._open[channel] = _publish(payload)
+            elif number in (ACK, NACK, REJECT):
+                events.append(_settle(channel, number, payload))
+            else:
+                events.append(Method(channel, _other(number, payload)))
+        except FAULTS as fault:
+            raise FrameFault(502, f"method {number:#x} cannot be read: {fault}") from fault
+
+    def _header(self, channel: int, payload: bytes, events: list[Event]) -> None:
+        content = self._open.get(channel)
+        if content is None or content.is_begun:
+            raise FrameFault(505, "a content header came where none was due")
+        if len(payload) < 14:
+            raise FrameFault(501, "a content header is too short")
+        class_id, weight, size = _CONTENT.unpack_from(payload)
+        if class_id != BASIC or weight:
+            raise FrameFault(501, f"a content header of class {class_id} with weight {weight}")
+        if size > self._body_max:
+            raise FrameFault(501, f"a message of {size} bytes, {self._body_max} are taken")
+        content.is_begun = True
+        content.properties = payload[12:]
+        content.missing = size
+        if not size:
+            self._finish(channel, content, b"", events)
+
+    def _body(self, channel: int, payload: bytes, events: list[Event]) -> None:
+        content = self._open.get(channel)
+        if content is None or not content.is_begun:
+            raise FrameFault(505, "a content body came where none was due")
+        size = len(payload)
+        if size > content.missing:
+            raise FrameFault(501, "more of a message came than its header said")
+        if size == content.missing and not content.body:
+            self._finish(channel, content, payload, events)
+            return
+        content.body += payload
+        content.missing -= size
+        if not content.missing:
+            self._finish(channel, content, bytes(content.body), events)
+
+    def _finish(self, channel: int, content: _Content, body: bytes, events: list[Event]) -> None:
+        del self._open[channel]
+        flags = content.flags
+        events.append(
+            Publish(
+                channel,
+                content.exchange,
+                content.key,
+                bool(flags & 1),
+                bool(flags & 2),
+                content.properties,
+                body,
+            )
+        )
+
+
+def _publish(payload: bytes) -> _Content:
+    middle = 7 + payload[6]
+    end = middle + 1 + payload[middle]
+    exchange = payload[7:middle].decode()
+    return _Content(exchange, payload[middle + 1 : end].decode(), payload[end])
+
+
+def _settle(channel: int, number: int, payload: bytes) -> Settle:
+    tag = _U64.unpack_from(payload, 4)[0]
+    flags = payload[12]
+    if number == ACK:
+        return Settle(channel, tag, bool(flags & 1), True, False)
+    if number == NACK:
+        return Settle(channel, tag, bool(flags & 1), False, bool(flags & 2))
+    return Settle(channel, tag, False, False, bool(flags & 1))
+
+
+def _other(number: int, payload: bytes) -> base.Frame:
+    method: base.Frame = commands.INDEX_MAPPING[number]()
+    method.unmarshal(payload[4:])
+    return method
+
+
+def _beat(channel: int) -> Beat:
+    if channel:
+        raise FrameFault(501, "a heartbeat on a channel")
+    return Beat(0)
+
+
+def method_frame(channel: int, method: base.Frame) -> bytes:
+    """Return a method as bytes."""
+    return frame.marshal(method, channel)
+
+
+def short(text: str) -> bytes:
+    """Return a short string as it is sent."""
+    data = text.encode()
+    return bytes((len(data),)) + data
+
+
+def content_frames(channel: int, properties: bytes, body: bytes, frame_max: int) -> bytes:
+    """Return the frames of a message that follow its method."""
+    size = len(body)
+    head = _HEAD.pack(HEADER, channel, 12 + len(properties)) + _CONTENT.pack(BASIC, 0, size)
+    if size <= frame_max - FRAME_OVERHEAD:
+        if not size:
+            return head + properties + b"\xce"
+        return b"".join((head, properties, b"\xce", _HEAD.pack(BODY, channel, size), body, b"\xce"))
+    return b"".join((head, properties, b"\xce", *_cut(channel, body, frame_max - FRAME_OVERHEAD)))
+
+
+def _cut(channel: int, body: bytes, size_max: int) -> Iterator[bytes]:
+    for start in range(0, len(body), size_max):
+        part = body[start : start + size_max]
+        yield _HEAD.pack(BODY, channel, len(part))
+        yield part
+        yield b"\xce"
+
+
+def deliver_frame(
+    channel: int, consumer: bytes, tag: int, redelivered: bool, route: bytes
+) -> bytes:
+    """Return basic.deliver; `consumer` and `route` (exchange and key) are short strings."""
+    size = 13 + len(consumer) + len(route)
+    return b"".join(
+        (
+            _HEAD.pack(METHOD, channel, size),
+            DELIVER,
+            consumer,
+            _U64.pack(tag),
+            b"\x01" if redelivered else b"\x00",
+            route,
+            b"\xce",
+        )
+    )
+
+
+def ack_frame(channel: int, tag: int, multiple: bool) -> bytes:
+    """Return the confirmation of one publication, or of all up to it."""
+    return _TAGGED.pack(METHOD, channel, 13, ACK, tag, multiple, END)
+
+
+def nack_frame(channel: int, tag: int) -> bytes:
+    """Return the word that a publication was not taken."""
+    return _TAGGED.pack(METHOD, channel, 13, NACK, tag, 0, END)

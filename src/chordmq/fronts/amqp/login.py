@@ -1,0 +1,58 @@
+"""Lets AMQP clients in: PLAIN, AMQPLAIN and EXTERNAL, judged by the node's authenticator."""
+
+from chordmq.broker.security.auth import Authenticator
+from chordmq.broker.security.principal import ANONYMOUS, Principal
+from chordmq.codecs.amqp.content import read_table
+from chordmq.errors import AuthenticationFailed, DecodeError
+from chordmq.fronts.amqp.errors import Fault
+
+MECHANISMS = "PLAIN AMQPLAIN EXTERNAL ANONYMOUS"
+
+
+async def log_in(
+    authenticator: Authenticator | None,
+    mechanism: str,
+    response: bytes,
+    host: str,
+    certified: Principal,
+) -> Principal:
+    """Return who the client is; raise AuthenticationFailed if it does not prove it."""
+    if mechanism == "EXTERNAL":
+        if certified is ANONYMOUS:
+            raise AuthenticationFailed("EXTERNAL needs a certificate that names a user")
+        return certified
+    if mechanism == "ANONYMOUS":
+        if authenticator is not None and authenticator.is_required:
+            raise AuthenticationFailed("everybody has to log in")
+        return certified
+    if mechanism not in ("PLAIN", "AMQPLAIN"):
+        raise Fault(503, f"the mechanisms are {MECHANISMS}")
+    name, password = _plain(response) if mechanism == "PLAIN" else _amqplain(response)
+    if authenticator is None or not authenticator.is_on:
+        return ANONYMOUS  # nobody can be told from anybody
+    return (await authenticator.check_password(name, password, host, "PLAIN")).principal
+
+
+def _plain(response: bytes) -> tuple[str, str]:
+    parts = response.split(b"\0")
+    if len(parts) != 3:
+        raise AuthenticationFailed("the response is not that of PLAIN")
+    return _text(parts[1]), _text(parts[2])
+
+
+def _amqplain(response: bytes) -> tuple[str, str]:
+    try:
+        table = read_table(response)
+    except DecodeError:
+        raise AuthenticationFailed("the response is not that of AMQPLAIN") from None
+    name, password = table.get("LOGIN"), table.get("PASSWORD")
+    if not isinstance(name, str) or not isinstance(password, str):
+        raise AuthenticationFailed("AMQPLAIN needs LOGIN and PASSWORD")
+    return name, password
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise AuthenticationFailed("names and passwords are UTF-8") from None

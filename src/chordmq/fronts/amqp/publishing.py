@@ -1,0 +1,246 @@
+"""What a client publishes: checked, routed, and appended with all else that came in one read."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from pamqp import commands
+
+from chordmq.broker.partition import Partition
+from chordmq.broker.queues.exchanges import DEFAULT
+from chordmq.broker.queues.places import record_time
+from chordmq.broker.queues.queue import Queue
+from chordmq.broker.security.acl import Operation
+from chordmq.codecs.amqp.content import Envelope, Properties, changed, read_properties
+from chordmq.codecs.amqp.frames import PUBLISH, Publish, content_frames, method_frame
+from chordmq.errors import ChordMQError, DecodeError
+from chordmq.fronts.amqp.confirms import Group
+from chordmq.fronts.amqp.errors import Fault, fault_of
+from chordmq.fronts.amqp.front import REPLY_TO
+from chordmq.records.record import Headers, NewRecord
+
+if TYPE_CHECKING:
+    from chordmq.fronts.amqp.channel import Channel
+    from chordmq.fronts.amqp.connection import AmqpConnection
+
+MESSAGE_NO_ROUTE = 312
+
+
+class Plan(NamedTuple):
+    """Where messages of one exchange, routing key and set of properties go."""
+
+    partition: Partition | None
+    key: bytes | None
+    headers: Headers
+    time_ms: int
+    envelope: Envelope
+    is_routed: bool
+    """Whether any queue gets them."""
+    limited: tuple[Queue, ...]
+    """Queues that refuse messages when they are full."""
+
+
+class Batch:
+    """Records for one partition, and whom to tell."""
+
+    __slots__ = ("groups", "records", "size", "unconfirmed")
+
+    def __init__(self) -> None:
+        self.records: list[NewRecord] = []
+        self.groups: dict[Group, tuple[Channel, list[int]]] = {}
+        self.unconfirmed: dict[Channel, None] = {}
+        self.size = 0
+
+    def add(self, record: NewRecord) -> None:
+        """Put in a record."""
+        self.records.append(record)
+        self.size += len(record.value or b"")
+
+    def confirm(self, group: Group, channel: "Channel", number: int) -> None:
+        """Have a publication confirmed when the batch is committed."""
+        told = self.groups.get(group)
+        if told is None:
+            self.groups[group] = (channel, [number])
+        else:
+            told[1].append(number)
+
+
+class Publisher:
+    """What one connection publishes; plans and records live for one read."""
+
+    def __init__(self, connection: "AmqpConnection") -> None:
+        self._connection = connection
+        self._front = connection.front
+        self._publishing = connection.front.queues.publishing
+        self._plans: dict[tuple[str, str, bytes], Plan] = {}
+        self._batches: dict[Partition, Batch] = {}
+        self._confirming: dict[Channel, None] = {}
+        self.unanswered = 0
+        """Bytes that are on their way into the log."""
+        self._pending: set[asyncio.Future[int]] = set()
+
+    async def publish(self, channel: "Channel", event: Publish) -> None:
+        """Take one message; what it says wrong raises a Fault."""
+        place = (event.exchange, event.key, event.properties)
+        plan = self._plans.get(place)
+        if plan is None:
+            plan = self._plans[place] = await self._plan(event)
+        self.take(channel, event, plan)
+
+    def plan(self, event: Publish) -> Plan | None:
+        """Return the plan that messages like this one have in this read, if there is one yet."""
+        return self._plans.get((event.exchange, event.key, event.properties))
+
+    def take(self, channel: "Channel", event: Publish, plan: Plan) -> None:
+        """Put a message into the batch of its partition."""
+        group: Group | None = None
+        number = 0
+        if channel.confirms is not None:
+            group, number = channel.confirms.next()
+            self._confirming[channel] = None
+        self._front.messages_in += 1
+        if not plan.is_routed and event.mandatory:
+            self._return(event)
+            return
+        if plan.partition is None:
+            self._reply(event, plan)
+            return
+        headers: Headers | None = plan.headers
+        if plan.limited:
+            headers, is_refused = self._limited(plan)
+            if is_refused and group is not None:
+                group.failed.append(number)
+                group = None
+            if headers is None:
+                return
+        batch = self._batches.get(plan.partition)
+        if batch is None:
+            batch = self._batches[plan.partition] = Batch()
+        batch.add(NewRecord(plan.time_ms, plan.key, event.body, headers or ()))
+        if group is None:
+            batch.unconfirmed[channel] = None
+        else:
+            batch.confirm(group, channel, number)
+
+    def _limited(self, plan: Plan) -> tuple[Headers | None, bool]:
+        """Return the headers of a message some of whose queues may be full, and if any is."""
+        full = [queue.name for queue in plan.limited if queue.is_full]
+        if full and len(full) == len(self._connection.vhost.targets(plan.envelope)):
+            return None, True
+        for queue in plan.limited:
+            queue.announced += queue.name not in full
+        if not full:
+            return plan.headers, False
+        stamp = self._publishing.stamp()
+        return self._publishing.headers_of(stamp, plan.envelope, full), True
+
+    def end_read(self) -> None:
+        """Append what was taken; confirm it when it is committed."""
+        self._plans.clear()
+        batches, self._batches = self._batches, {}
+        for partition, batch in batches.items():
+            for group in batch.groups:
+                group.parts += 1
+            self.unanswered += batch.size
+            appended = self._publishing.appends.append(partition, batch.records)
+            self._pending.add(appended)
+            appended.add_done_callback(self._when_done(batch))
+        for channel in self._confirming:
+            assert channel.confirms is not None
+            self._connection.send(channel.confirms.end_read())
+        self._confirming.clear()
+
+    def _when_done(self, batch: Batch) -> Callable[[asyncio.Future[int]], None]:
+        def done(appended: asyncio.Future[int]) -> None:
+            self._pending.discard(appended)
+            self.unanswered -= batch.size
+            error = None if appended.cancelled() else appended.exception()
+            if isinstance(error, ChordMQError):
+                self._connection.refused(error, batch.unconfirmed)
+            for group, (channel, numbers) in batch.groups.items():
+                if error is not None:
+                    group.failed += numbers
+                if channel.confirms is not None:
+                    self._connection.send(channel.confirms.done(group))
+            self._connection.answered()
+
+        return done
+
+    async def committed(self) -> None:
+        """Wait until all that was published before is committed; raise what went wrong."""
+        self.end_read()
+        if self._pending:
+            for appended in await asyncio.gather(*self._pending, return_exceptions=True):
+                if isinstance(appended, BaseException):
+                    raise appended
+
+    async def _plan(self, event: Publish) -> Plan:
+        connection, publishing = self._connection, self._publishing
+        vhost = connection.vhost
+        if event.immediate:
+            raise Fault(540, "immediate=true is not there", PUBLISH)
+        properties = self._checked(event)
+        envelope = Envelope(vhost.name, event.exchange, event.key, properties)
+        if event.exchange == DEFAULT and event.key.startswith(REPLY_TO + "."):
+            return self._reply_plan(envelope)
+        try:
+            if event.exchange != DEFAULT and vhost.exchange(event.exchange).internal:
+                raise Fault(403, f"exchange '{event.exchange}' is internal", PUBLISH)
+            name = publishing.topic_of(vhost, envelope)
+            targets = vhost.targets(envelope)
+            if name is None:
+                return Plan(None, None, (), 0, envelope, bool(targets), ())
+            connection.check(Operation.WRITE, name)
+            topic = await publishing.ensure(vhost, name)
+        except ChordMQError as error:
+            raise fault_of(error, PUBLISH) from None
+        limited = tuple(queue for queue in targets if queue.rules.overflow != "drop-head")
+        return Plan(
+            publishing.partition_of(vhost, topic, envelope),
+            publishing.key_of(vhost, envelope),
+            publishing.headers_of(publishing.stamp(), envelope),
+            record_time(properties, self._front.listener.clock.now_ms()),
+            envelope,
+            bool(targets),
+            limited,
+        )
+
+    def _checked(self, event: Publish) -> Properties:
+        """Return the properties, if they may be as they are."""
+        try:
+            properties = read_properties(event.properties)
+        except DecodeError as error:
+            raise Fault(502, str(error), PUBLISH) from None
+        expiration, user = properties.expiration, properties.user_id
+        if expiration is not None and not (expiration.isascii() and expiration.isdigit()):
+            raise Fault(406, f"invalid expiration {expiration[:40]!r}: no whole number", PUBLISH)
+        if user is not None and user != self._connection.login_name:
+            name = self._connection.login_name
+            raise Fault(406, f"user_id property set to {user!r} but the user was {name!r}", PUBLISH)
+        if properties.reply_to == REPLY_TO:
+            return changed(properties, reply_to=self._connection.reply_name())
+        return properties
+
+    def _reply_plan(self, envelope: Envelope) -> Plan:
+        waiting = envelope.key in self._front.replies
+        return Plan(None, None, (), 0, envelope, waiting, ())
+
+    def _reply(self, event: Publish, plan: Plan) -> None:
+        """Hand an answer straight to the client that waits for it; what has no place is dropped."""
+        waiting = None if event.exchange else self._front.replies.get(event.key)
+        if waiting is not None:
+            waiting.reply(plan.envelope, event.body)
+
+    def _return(self, event: Publish) -> None:
+        self._front.returned += 1
+        method = commands.Basic.Return(
+            reply_code=MESSAGE_NO_ROUTE,
+            reply_text="NO_ROUTE",
+            exchange=event.exchange,
+            routing_key=event.key,
+        )
+        connection = self._connection
+        connection.send(
+            method_frame(event.channel, method)
+            + content_frames(event.channel, event.properties, event.body, connection.frame_max)
+        )
