@@ -6,14 +6,17 @@ from typing import cast
 
 import structlog
 
-from chordmq.broker.security.principal import Principal
+from chordmq.broker.security.logins import Logins
+from chordmq.broker.security.principal import Login, Principal
 from chordmq.codecs.frames import PREFIX_SIZE, SmallFrameReader
-from chordmq.errors import DecodeError
+from chordmq.errors import AuthenticationFailed, DecodeError
 from chordmq.fronts.listener import Listener
 
 log = structlog.get_logger(__name__)
 
 WRITE_BUFFER_HIGH = 64 * 1024
+DISMISSAL_S = 5.0
+"""How long a client may be in the middle of something after its login has ended."""
 PARTING_TIMEOUT_S = 2.0
 
 
@@ -48,6 +51,8 @@ class Stream(asyncio.BufferedProtocol):
         self.host = ""
         self.is_waiting = False
         """Set for a client that waits for messages, which may take longer than the idle time."""
+        self._logins: Logins | None = None
+        self._dismissal = ""
         self.fault = ""
         """What is wrong with the bytes that came last; nothing is read after that."""
         self.last_active_s = listener.clock.monotonic_s()
@@ -57,6 +62,8 @@ class Stream(asyncio.BufferedProtocol):
         while not self._frames:
             if self.fault:
                 raise DecodeError(self.fault)
+            if self._dismissal:
+                raise AuthenticationFailed(self._dismissal)
             if self._is_draining or self._is_closed:
                 return []
             self._arrived.clear()
@@ -83,6 +90,17 @@ class Stream(asyncio.BufferedProtocol):
     def certified(self) -> Principal:
         """Return whom the client's certificate names, or ANONYMOUS."""
         return self._listener.principal(self._transport)
+
+    def live_by(self, login: Login, logins: Logins) -> None:
+        """Stay only as long as the login is good: after that, `frames` raises the reason."""
+        self._logins = logins
+        logins.hold(self, login, self._dismiss)
+
+    def _dismiss(self, reason: str) -> None:
+        self._dismissal = reason
+        self._arrived.set()
+        # One that waits for something else, such as a slow reader, does not ask for frames.
+        asyncio.get_running_loop().call_later(DISMISSAL_S, self.close, reason)
 
     # What the transport tells.
 
@@ -157,6 +175,8 @@ class Stream(asyncio.BufferedProtocol):
         self._is_closed = True
         if self._task is not None:
             self._task.cancel()
+        if self._logins is not None:
+            self._logins.release(self)
         self._listener.memory.give(self._held)
         self._held = 0
         self._listener.memory.leave(self)

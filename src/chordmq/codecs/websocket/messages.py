@@ -188,6 +188,13 @@ class Dropped(Told, tag="dropped", frozen=True):
     position: str
 
 
+class Throttled(Told, tag="throttled", frozen=True):
+    """The client is above a quota: for so long nothing is read from it, or nothing sent to it."""
+
+    wait_ms: int
+    direction: Literal["in", "out"]
+
+
 class Refused(Told, tag="error", frozen=True):
     """What is wrong with a request."""
 

@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from chordmq.broker.security.quotas import Limit
 from chordmq.fronts.admin.call import JSON, Call
 from chordmq.fronts.admin.sending import Paced
 
@@ -46,7 +47,7 @@ class Api(Route):
     async def _serve(self, request: Request) -> Response:
         call = Call(request)
         try:
-            response = await self._answer(call)
+            response = await self._measured(call) if call.meter.is_on else await self._answer(call)
         except ClientDisconnect:
             call.release()
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
@@ -57,6 +58,15 @@ class Api(Route):
             response.on_sent = call.release
         else:
             call.release()
+        return response
+
+    async def _measured(self, call: Call) -> Response:
+        """Refuse a client that has yet to wait; charge others for what the request takes."""
+        call.meter.refuse_debtor(Limit.REQUEST)
+        response = await call.meter.working(self._answer(call))
+        if call.is_delivery:
+            call.meter.fetched += len(response.body)
+        call.meter.wait_s()  # felt with the next request
         return response
 
     async def _answer(self, call: Call) -> Response:

@@ -15,12 +15,16 @@ from chordmq.broker.appends import Appends
 from chordmq.broker.broker import Broker
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.security.auth import Authenticator
+from chordmq.broker.security.meter import Meter
 from chordmq.broker.security.principal import Principal
+from chordmq.broker.security.quotas import Limit
 from chordmq.errors import AuthenticationFailed, InvalidRequest, ShuttingDown
 from chordmq.fronts.admin.settings import HttpSettings
 
 JSON = "application/json"
 OCTETS = "application/octet-stream"
+CLIENT_HEADER = "chordmq-client"
+"""What a client calls itself, for quotas of client ids."""
 
 T = TypeVar("T")
 
@@ -52,6 +56,11 @@ class Call:
         self.broker: Broker = self.shared.broker()
         self.host = request.client.host if request.client else ""
         self.principal: Principal = request.state.principal
+        client = request.headers.get(CLIENT_HEADER, "")
+        quotas, clock = self.broker.permissions.quotas, self.broker.clock
+        self.meter = Meter(quotas, clock, self.principal.name, client)
+        self.is_delivery = False
+        """Whether the answer brings records, whose bytes count as received."""
         self._held = 0
         self._farewell = ""
 
@@ -138,6 +147,11 @@ class Call:
             if len(body) > limit:
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"over {limit} bytes")
         return bytes(body)
+
+    def delivers(self) -> None:
+        """Count the answer as records received; refuse a client that has had too many lately."""
+        self.is_delivery = True
+        self.meter.refuse_debtor(Limit.FETCH)
 
     def hold(self, size: int) -> None:
         """Count bytes that the request needs until it is answered; refuse if all need too many."""

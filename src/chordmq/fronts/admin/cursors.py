@@ -103,6 +103,7 @@ class Bell:
 
 async def take(call: Call, body: Take) -> TakenRecords:
     """Take records that no other consumer of the cursor has; wait for the first if told to."""
+    call.delivers()
     cursors = await _open(call, body)
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + body.wait_ms / 1000

@@ -22,11 +22,12 @@ from chordmq.broker.feed import (
 )
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import Kind, Operation
+from chordmq.broker.security.quotas import Limit
 from chordmq.broker.topics import Topic
 from chordmq.client.partitioner import partition_for_key
 from chordmq.errors import ChordMQError, InvalidRecord, InvalidRequest, PolicyViolation
 from chordmq.fronts.admin.api import Api, as_json
-from chordmq.fronts.admin.call import JSON, OCTETS, Call
+from chordmq.fronts.admin.call import JSON, OCTETS, Call, read_json
 from chordmq.fronts.admin.mapping import (
     Index,
     Offset,
@@ -143,6 +144,7 @@ async def publish(call: Call) -> Response:
     if topic.is_internal:
         raise PolicyViolation(f"{name} is the broker's own; clients may only read it")
     call.request.state.is_traffic = True  # the audit trail takes samples of it at most
+    call.meter.refuse_debtor(Limit.PRODUCE)
     wanted = await _wanted(call)
     now_ms = call.broker.clock.now_ms()
     turn = next(_turns)
@@ -199,13 +201,17 @@ RawRecord = tuple[int | None, NewRecord]
 
 async def _wanted(call: Call) -> Sequence[RecordToPublish | RawRecord]:
     if call.media == OCTETS:
-        return [_raw(call, await call.octets())]
+        body = await call.octets()
+        call.meter.produced += len(body)
+        return [_raw(call, body)]
     if call.media != JSON:
         raise HTTPException(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body must be {JSON} or {OCTETS}"
         )
-    body = await call.body(RecordToPublish | list[RecordToPublish])  # type: ignore[arg-type]
-    wanted: list[RecordToPublish] = body if isinstance(body, list) else [body]
+    body = await call.octets()
+    call.meter.produced += len(body)
+    read = read_json(body, RecordToPublish | list[RecordToPublish])  # type: ignore[arg-type]
+    wanted: list[RecordToPublish] = read if isinstance(read, list) else [read]
     limit = call.shared.settings.batch_records_max
     if not wanted:
         raise InvalidRequest("no record")
@@ -255,6 +261,7 @@ async def read(call: Call, query: ReadQuery) -> ReadRecords:
 
     Only what is committed is shown, and nothing of aborted transactions.
     """
+    call.delivers()
     partitions = readable(call, query)
     count_max = min(query.max_records, call.shared.settings.batch_records_max)
     feed = Feed(partitions, starts(call, partitions, query))

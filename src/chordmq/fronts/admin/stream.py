@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from chordmq.broker.feed import Feed, Found, Offsets, write_position
 from chordmq.broker.security.acl import Kind, Operation
+from chordmq.broker.security.quotas import Limit
 from chordmq.errors import ChordMQError, OffsetOutOfRange
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call
@@ -32,13 +33,15 @@ async def stream(call: Call, query: Place) -> Response:
 
     A client that comes back with `Last-Event-ID`, as browsers do by themselves, misses nothing and
     gets nothing twice. The event `gap` says which offsets were deleted before they could be read.
-    A client that reads too slowly is waited for; the log is not read meanwhile.
+    A client that reads too slowly is waited for, and one above its quota waits; the log is not read
+    meanwhile.
     """
     if call.request.scope["http_version"] == "3":
         raise HTTPException(HTTPStatus.UPGRADE_REQUIRED, "follow topics over HTTP/1.1 or HTTP/2")
     last = call.request.headers.get("last-event-id")
     if last:
         query = msgspec.structs.replace(query, position=last, offset=None, timestamp=None)
+    call.meter.refuse_debtor(Limit.FETCH)
     partitions = readable(call, query)
     feed = Feed(partitions, starts(call, partitions, query))
     return EventStream(call, feed, query.encoding)
@@ -80,7 +83,10 @@ class EventStream(StreamingResponse):
                     yield self._gaps()
                     continue
                 if found:
-                    yield self._written(found, before)
+                    events = self._written(found, before)
+                    yield events
+                    self._call.meter.fetched += len(events)
+                    await self._call.meter.pause()
                 elif not await feed.more(HEARTBEAT_S):
                     yield b":\n\n"
                 self._check_again()

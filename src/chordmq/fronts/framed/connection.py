@@ -49,22 +49,22 @@ async def _serve(front: FramedFront, stream: Stream) -> None:
     if not frames:
         return
     hello = read_hello(frames[0])
-    principal = await _login(front, stream, hello)
+    visitor = front.visitor(await _login(front, stream, hello), stream.host, hello.name)
     topic = hello.topic or front.settings.topic
     is_producer = hello.role is Role.PRODUCER
-    operation = Operation.WRITE if is_producer else Operation.READ
-    front.check(principal, stream.host, operation, Kind.TOPIC, topic)
+    visitor.check(Operation.WRITE if is_producer else Operation.READ, Kind.TOPIC, topic)
     await _ensure(front, topic)
     if is_producer:
-        await Producer(front, stream, hello, topic).serve(frames[1:])
+        producer = Producer(front, stream, hello, topic, visitor)
+        await visitor.meter.working(producer.serve(frames[1:]))
         return
     group = front.group_of(hello, topic)
     if group:
-        front.check(principal, stream.host, Operation.READ, Kind.GROUP, group)
+        visitor.check(Operation.READ, Kind.GROUP, group)
     with front.registered(stream, topic, group):
         mode = hello.mode or front.settings.delivery_mode
         consumer = Queue if mode == "queue" else Broadcast
-        await consumer(front, stream, hello, topic).serve(frames[1:])
+        await consumer(front, stream, hello, topic, visitor).serve(frames[1:])
 
 
 async def _login(front: FramedFront, stream: Stream, hello: Hello) -> Principal:
@@ -73,7 +73,9 @@ async def _login(front: FramedFront, stream: Stream, hello: Hello) -> Principal:
     if authenticator is None:
         return ANONYMOUS
     if hello.token:
-        return (await authenticator.check_token(hello.token, stream.host, "FRAMED")).principal
+        login = await authenticator.check_token(hello.token, stream.host, "FRAMED")
+        stream.live_by(login, authenticator.logins)
+        return login.principal
     principal = stream.certified()
     if principal is ANONYMOUS and authenticator.is_required:
         raise AuthenticationFailed("log in with token=<token> in the first frame")

@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -11,12 +11,14 @@ import structlog
 from chordmq.broker.cursors.cursor import Cursor, Policy
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.cursors.shared_cursor import Limits, Outcome
-from chordmq.broker.feed import Feed
+from chordmq.broker.feed import Feed, Offsets
 from chordmq.broker.groups.membership import Identity
 from chordmq.broker.groups.offsets import Commit
+from chordmq.broker.presence import ConsumerFacts
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.framed.messages import ACK, Hello, join_frames
 from chordmq.errors import DecodeError
-from chordmq.fronts.framed.front import FramedFront
+from chordmq.fronts.framed.front import FramedFront, Visitor
 from chordmq.fronts.stream import Stream
 
 log = structlog.get_logger(__name__)
@@ -37,13 +39,21 @@ class Sent(NamedTuple):
 class Consumer:
     """What both kinds share: a sender, and a reader of acknowledgements beside it."""
 
-    def __init__(self, front: FramedFront, stream: Stream, hello: Hello, topic: str) -> None:
+    index = ""
+
+    def __init__(
+        self, front: FramedFront, stream: Stream, hello: Hello, topic: str, visitor: Visitor
+    ) -> None:
         self._front = front
         self._stream = stream
         self._topic = topic
+        self._visitor = visitor
         self._group = front.group_of(hello, topic)
         self._acknowledges = hello.ack != "auto"
         self._start = EARLIEST if hello.start == "earliest" else LATEST
+        self._number = uuid.uuid4().hex
+        self._name = hello.name
+        self._delivered = 0
         self._unacknowledged: deque[Sent] = deque()
         self._room = asyncio.Event()
         self._woken = asyncio.Event()
@@ -55,15 +65,43 @@ class Consumer:
     async def serve(self, frames: list[bytes]) -> None:
         """Send messages until the client leaves."""
         self._stream.is_waiting = True
+        self._front.broker.presence.subscribe(self)
         try:
             async with asyncio.TaskGroup() as tasks:
-                sending = tasks.create_task(self._send())
+                sending = tasks.create_task(self._visitor.meter.working(self._send()))
                 try:
                     await self._acknowledgements(frames)
                 finally:
                     sending.cancel()
         except ExceptionGroup as faults:
             raise faults.exceptions[0] from None
+        finally:
+            self._front.broker.presence.unsubscribe(self)
+
+    def consumption(self) -> ConsumerFacts:
+        """Return what the client consumes now, and how far it is."""
+        offsets = self._place()
+        partitions = self._front.broker.topics.get(self._topic).partitions
+        ends = {one.index: one.high_watermark for one in partitions}
+        return ConsumerFacts(
+            client=self._number,
+            name=self._name,
+            protocol="framed",
+            user=self._visitor.principal.name,
+            host=self._stream.host,
+            topic=self._topic,
+            group=self._group,
+            index=self.index,
+            credit=self._front.settings.consumer_buffer_size if self._acknowledges else 0,
+            unacknowledged=len(self._unacknowledged),
+            delivered=self._delivered,
+            lag=sum(max(ends[index] - offset, 0) for index, offset in offsets.items()),
+            offsets={str(index): offset for index, offset in offsets.items()},
+        )
+
+    def _place(self) -> Offsets:
+        """Return the next offset, by partition."""
+        raise AssertionError("each kind keeps its own place")
 
     async def _send(self) -> None:
         raise AssertionError("each kind sends in its own way")
@@ -85,13 +123,18 @@ class Consumer:
 
     async def _sent(self, sent: list[Sent], values: list[bytes]) -> None:
         """Send messages in one write, and wait until the client has room for more."""
-        self._stream.write(join_frames(values))
+        self._visitor.check(Operation.READ, Kind.TOPIC, self._topic)
+        data = join_frames(values)
+        self._stream.write(data)
         self._front.messages_out += len(values)
+        self._delivered += len(values)
         if self._acknowledges:
             self._unacknowledged += sent
         await self._stream.room()
         if not self._acknowledges:
             await self._settle(sent)
+        self._visitor.meter.fetched += len(data)
+        await self._visitor.meter.pause()
 
     @property
     def _window(self) -> int:
@@ -107,9 +150,12 @@ class Consumer:
 class Broadcast(Consumer):
     """Gets every message; a name keeps its place as a committed offset of its own group."""
 
+    index = "own"
+    _feed: Feed | None = None
+
     async def _send(self) -> None:
         partitions = dict(enumerate(self._front.broker.topics.get(self._topic).partitions))
-        feed = Feed(partitions, self._offsets())
+        self._feed = feed = Feed(partitions, self._offsets())
         try:
             while True:
                 if self._front.settings.when_full == "drop":
@@ -125,7 +171,10 @@ class Broadcast(Consumer):
         finally:
             feed.close()
 
-    def _offsets(self) -> dict[int, int]:
+    def _place(self) -> Offsets:
+        return {} if self._feed is None else self._feed.offsets
+
+    def _offsets(self) -> Offsets:
         """Return where to begin: where the name stopped, else as asked."""
         partitions = self._front.broker.topics.get(self._topic).partitions
         begin = {
@@ -169,8 +218,10 @@ class Broadcast(Consumer):
 class Queue(Consumer):
     """Shares the messages with the other consumers of the queue; each goes to one of them."""
 
+    index = "shared"
+    _cursors: Sequence[Cursor] = ()
+
     async def _send(self) -> None:
-        self._holder = uuid.uuid4().hex
         self._cursors = [cursor async for cursor in self._open()]
         try:
             while True:
@@ -183,7 +234,10 @@ class Queue(Consumer):
         finally:
             for cursor in self._cursors:
                 cursor.forget(self)
-            self._front.broker.cursors.leave(self._group, self._holder)
+            self._front.broker.cursors.leave(self._group, self._number)
+
+    def _place(self) -> Offsets:
+        return {one.partition.index: one.machine.start for one in self._cursors}
 
     async def _open(self) -> AsyncIterator[Cursor]:
         policy = Policy(Limits(lock_ms=LOCK_MS, deliveries_max=2**15 - 1), only_stable=True)
@@ -200,7 +254,7 @@ class Queue(Consumer):
             count = min(self._window, MESSAGES_AT_ONCE)
             if count <= 0:
                 break
-            delivery = cursor.take(self._holder, count, BYTES_AT_ONCE)
+            delivery = cursor.take(self._number, count, BYTES_AT_ONCE)
             taken = [record for record, _ in delivery.records()]
             records = cursor.partition.delivered(taken)
             if records:
@@ -211,7 +265,7 @@ class Queue(Consumer):
 
     async def _settle(self, sent: list[Sent]) -> None:
         for index, first, last in _runs(sent):
-            await self._cursors[index].settle(self._holder, first, last, [Outcome.ACCEPT])
+            await self._cursors[index].settle(self._number, first, last, [Outcome.ACCEPT])
 
 
 async def first_of(*works: Coroutine[None, None, object]) -> None:

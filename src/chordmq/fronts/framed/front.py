@@ -8,6 +8,8 @@ from chordmq.broker.appends import Appends
 from chordmq.broker.broker import Broker
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.security.auth import Authenticator
+from chordmq.broker.security.meter import Meter
+from chordmq.broker.security.permissions import Permissions
 from chordmq.broker.security.principal import Principal
 from chordmq.codecs.framed.messages import Hello
 from chordmq.errors import PolicyViolation
@@ -27,6 +29,21 @@ class Registration:
     group: str
 
 
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Whose connection it is: asked before each thing that it does, and charged for it."""
+
+    principal: Principal
+    host: str
+    permissions: Permissions
+    meter: Meter
+
+    def check(self, operation: Operation, kind: Kind, name: str) -> None:
+        """Raise the error for the kind of resource unless the client may do this with it."""
+        if self.permissions.is_enforced:
+            self.permissions.acl.check(self.principal, self.host, operation, kind, name)
+
+
 @dataclass(slots=True, eq=False)
 class FramedFront:
     """The broker behind the listener, and the consumers in front of it."""
@@ -41,13 +58,11 @@ class FramedFront:
     messages_out: int = 0
     dropped: int = 0
 
-    def check(
-        self, principal: Principal, host: str, operation: Operation, kind: Kind, name: str
-    ) -> None:
-        """Raise the error for the kind of resource unless the client may do this with it."""
+    def visitor(self, principal: Principal, host: str, name: str) -> Visitor:
+        """Return who a client is, for quotas under the name that it gives itself."""
         permissions = self.broker.permissions
-        if permissions.is_enforced:
-            permissions.acl.check(principal, host, operation, kind, name)
+        meter = Meter(permissions.quotas, self.listener.clock, principal.name, name)
+        return Visitor(principal, host, permissions, meter)
 
     def group_of(self, hello: Hello, topic: str) -> str:
         """Return where the consumer's place is kept: its own, its queue's, or nowhere."""

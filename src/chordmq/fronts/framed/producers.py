@@ -1,8 +1,9 @@
 """A producer of the plain length-prefixed protocol: each frame is a message."""
 
+from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.framed.messages import Hello, acknowledged, error
 from chordmq.errors import ChordMQError, PolicyViolation
-from chordmq.fronts.framed.front import GROUP_PREFIX, FramedFront
+from chordmq.fronts.framed.front import GROUP_PREFIX, FramedFront, Visitor
 from chordmq.fronts.stream import Stream
 from chordmq.records.record import NewRecord
 
@@ -13,10 +14,13 @@ class Producer:
     All frames of one read become one batch, together with those of other clients in this turn.
     """
 
-    def __init__(self, front: FramedFront, stream: Stream, hello: Hello, topic: str) -> None:
+    def __init__(
+        self, front: FramedFront, stream: Stream, hello: Hello, topic: str, visitor: Visitor
+    ) -> None:
         self._front = front
         self._stream = stream
         self._topic = topic
+        self._visitor = visitor
         self._acknowledges = hello.ack == "each"
         self._next_partition = 0
 
@@ -34,10 +38,13 @@ class Producer:
                 if self._acknowledges:
                     self._stream.write(acknowledged(offset, len(frames)))
                     await self._stream.room()
+            self._visitor.meter.produced += sum(map(len, frames))
+            await self._visitor.meter.pause()
             frames = []
 
     async def _append(self, frames: list[bytes]) -> int:
         partitions = self._front.broker.topics.get(self._topic).partitions
+        self._visitor.check(Operation.WRITE, Kind.TOPIC, self._topic)
         self._refuse_overflow(len(frames))
         partition = partitions[self._next_partition % len(partitions)]
         self._next_partition += 1

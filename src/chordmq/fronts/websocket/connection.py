@@ -17,6 +17,7 @@ from websockets.typing import Subprotocol as SubprotocolName
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.presence import ClientFacts
+from chordmq.broker.security.meter import Meter
 from chordmq.broker.security.principal import Login, Principal
 from chordmq.codecs.websocket import messages
 from chordmq.codecs.websocket.frames import TEXT, frame
@@ -35,6 +36,7 @@ from chordmq.fronts.websocket.handshake import (
     log_in,
     select,
 )
+from chordmq.fronts.websocket.pace import Pace
 
 log = structlog.get_logger(__name__)
 
@@ -75,6 +77,7 @@ class WebSocketConnection(asyncio.Protocol):
         )
         self._subprotocol: Subprotocol = front.subprotocols[Json.name]
         self._session: Session | None = None
+        self._pace: Pace | None = None
         self._transport: asyncio.Transport
         self._task: asyncio.Task[None] | None = None
         self._message = bytearray()
@@ -147,6 +150,9 @@ class WebSocketConnection(asyncio.Protocol):
         """Answer requests until the client leaves."""
         who = Who(login.principal, self._host, self.number)
         self._session = session = Session(self, broker, self._subprotocol, who)
+        quotas, clock = broker.permissions.quotas, self._listener.clock
+        meter = Meter(quotas, clock, login.principal.name, self._name)
+        self._pace = pace = Pace(meter, self.tell, self._schedule)
         self.front.enter(self, broker)
         authenticator = self.front.authenticator()
         if authenticator is not None:
@@ -161,7 +167,8 @@ class WebSocketConnection(asyncio.Protocol):
             for data in await self._next_messages():
                 request = self._understood(data)
                 if request is not None:
-                    await session.answer(request, len(data))
+                    await pace.work(request, len(data), session.answer(request, len(data)))
+            await pace.wait()
             while session.unanswered > UNANSWERED_BYTES_MAX:
                 self._arrived.clear()
                 await self._arrived.wait()
@@ -256,12 +263,16 @@ class WebSocketConnection(asyncio.Protocol):
         session = self._session
         if self._is_closed:
             return
-        if session is not None and self._ready:
+        pace = self._pace
+        if session is not None and pace is not None and self._ready and not pace.is_pausing:
+            began_s, before = self._listener.clock.monotonic_s(), self._out_bytes
             followers, self._ready = self._ready, {}
             for follower in followers:
                 self._serve_follower(session, follower)
+            worked_s = self._listener.clock.monotonic_s() - began_s
+            pace.pushed(self._out_bytes - before, worked_s)
         self._flush()
-        if self._ready and self._room.is_set():
+        if self._ready and self._room.is_set() and not (pace and pace.is_pausing):
             self._schedule()
 
     def _serve_follower(self, session: Session, follower: Follower) -> None:
@@ -327,6 +338,8 @@ class WebSocketConnection(asyncio.Protocol):
         self._deadline = asyncio.get_running_loop().call_later(max(delay_s, 0.0), end)
 
     def _cancel_timers(self) -> None:
+        if self._pace is not None:
+            self._pace.close()
         for timer in (self._heartbeat, self._deadline):
             if timer is not None:
                 timer.cancel()
