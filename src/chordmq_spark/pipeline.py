@@ -67,7 +67,10 @@ class Pipeline:
         if metrics_port is not None:
             registry = CollectorRegistry()
             registry.register(self.progress)
-            start_http_server(metrics_port, addr="127.0.0.1", registry=registry)
+            try:
+                start_http_server(metrics_port, addr="127.0.0.1", registry=registry)
+            except OSError as error:
+                _log.warning("no metrics", port=metrics_port, error=str(error))
         for name, start in self.starts.items():
             self._running[name] = start(self.spark, self.settings)
             _log.info("query started", query=name)

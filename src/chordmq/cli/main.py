@@ -34,6 +34,8 @@ COMMANDS = {
     "produce": ("chordmq.cli.messages", "produce"),
     "consume": ("chordmq.cli.messages", "consume"),
     "groups": ("chordmq.cli.groups", "app"),
+    "consumers": ("chordmq.cli.consumers", "consumers"),
+    "cluster": ("chordmq.cli.cluster", "app"),
     "users": ("chordmq.cli.users", "app"),
     "roles": ("chordmq.cli.roles", "app"),
     "acls": ("chordmq.cli.acls", "app"),

@@ -7,16 +7,19 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chordmq.cli.options import DEFAULT_BOOTSTRAP
+from chordmq.cli.output import say
 
 if TYPE_CHECKING:
     import asyncio
 
+    from chordmq.cli.companion import Companion
     from chordmq.config import Config
     from chordmq.node import Node
 
@@ -37,7 +40,18 @@ Insecure = Annotated[
 ]
 
 
-def up(assignments: Assignments = None, insecure: Insecure = False) -> None:
+WithPipeline = Annotated[
+    bool | None,
+    typer.Option(
+        "--pipeline/--no-pipeline",
+        help="Run the data pipeline on local Spark beside the node.  [default: if it is installed]",
+    ),
+]
+
+
+def up(
+    assignments: Assignments = None, insecure: Insecure = False, pipeline: WithPipeline = None
+) -> None:
     """Start everything with no configuration; data goes to ./data.
 
     Then, in another terminal:
@@ -47,7 +61,10 @@ def up(assignments: Assignments = None, insecure: Insecure = False) -> None:
       echo world | chordmq produce hello
       chordmq consume hello
     """
-    run(read_config(None, assignments or [], insecure), welcome)
+    config = read_config(None, assignments or [], insecure)
+    if pipeline is None:
+        pipeline = can_run_spark()
+    run(config, welcome, companions_for if pipeline else no_companions)
 
 
 def serve(
@@ -94,7 +111,32 @@ def read_config(file: Path | None, assignments: list[str], insecure: bool) -> "C
         raise typer.Exit(EXIT_BAD_SETTING) from None
 
 
-def run(config: "Config", started: Callable[["Node"], None]) -> None:
+def can_run_spark() -> bool:
+    """Return whether Spark and the Java that it needs are there."""
+    return find_spec("pyspark") is not None and shutil.which("java") is not None
+
+
+def no_companions(node: "Node") -> "list[Companion]":
+    """Run nothing beside a node."""
+    return []
+
+
+def companions_for(node: "Node") -> "list[Companion]":
+    """Run the data pipeline beside a node."""
+    from chordmq.cli.companion import Companion
+
+    about = node.info()
+    directory = Path(about["data_dir"]) / "pipeline"
+    chordmq = [sys.executable, "-m", "chordmq", "-b", about["kafka"]]
+    command = [*chordmq, "pipeline", "run", "all", "--directory", str(directory)]
+    return [Companion("data pipeline", command, directory / "pipeline.log")]
+
+
+def run(
+    config: "Config",
+    started: Callable[["Node"], None],
+    beside: "Callable[[Node], list[Companion]]" = no_companions,
+) -> None:
     """Run a node until SIGTERM or SIGINT; a second signal ends it without waiting."""
     import structlog
     import uvloop
@@ -106,7 +148,7 @@ def run(config: "Config", started: Callable[["Node"], None]) -> None:
     log = structlog.get_logger(__name__)
     allow_many_files()
     try:
-        uvloop.run(until_stopped(config, started))
+        uvloop.run(until_stopped(config, started, beside))
     except (CannotStart, ChordMQError) as error:
         print(f"chordmq: {error}", file=sys.stderr)
         raise typer.Exit(EXIT_CANNOT_START) from None
@@ -115,10 +157,15 @@ def run(config: "Config", started: Callable[["Node"], None]) -> None:
         raise typer.Exit(EXIT_FAULT) from None
 
 
-async def until_stopped(config: "Config", started: Callable[["Node"], None]) -> None:
-    """Run a node until the first signal."""
+async def until_stopped(
+    config: "Config",
+    started: Callable[["Node"], None],
+    beside: "Callable[[Node], list[Companion]]",
+) -> None:
+    """Run a node, and what stands beside it, until the first signal."""
     import asyncio
 
+    from chordmq.cli.companion import keep_running
     from chordmq.clock import SystemClock
     from chordmq.node import running
 
@@ -136,9 +183,11 @@ async def until_stopped(config: "Config", started: Callable[["Node"], None]) -> 
         loop.add_signal_handler(signal.SIGHUP, changed.set)
         started(node)
         async with asyncio.TaskGroup() as tasks:
-            reloading = tasks.create_task(reload_when(changed, node))
+            others = [tasks.create_task(reload_when(changed, node))]
+            others += [tasks.create_task(keep_running(one, say)) for one in beside(node)]
             await stopped.wait()
-            reloading.cancel()
+            for other in others:
+                other.cancel()
 
 
 async def reload_when(changed: "asyncio.Event", node: "Node") -> None:
