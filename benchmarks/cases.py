@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks import java_tools, load, sockets
+from benchmarks.mqtt import mqtt
 from benchmarks.pushed import framed, provider
 from benchmarks.session import Meter, Sample, Session, rate_samples
 from benchmarks.usage import usage_of
@@ -279,6 +280,7 @@ CASES = [
     ),
     Case("framed", "the framed protocol: in, out, and latency", framed),
     Case("provider", "the provider's protocol: in, out, and latency", provider),
+    Case("mqtt", "MQTT one to one with QoS 0 and 1, and latency; mosquitto gets the same", mqtt),
     Case("websocket", "fan-out to 100 clients of the gateway, and latency", websocket),
     Case("loaded_memory", "largest memory so far", loaded_memory),
     Case("connections", "10,000 open connections, all answered", connections),

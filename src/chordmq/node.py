@@ -6,12 +6,14 @@ import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from chordmq.broker import extensions
 from chordmq.broker.broker import Broker
+from chordmq.broker.clustering import Clustering, Seat
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.interceptors import Interceptors
 from chordmq.broker.measures import broker_measures, login_measures
@@ -21,11 +23,19 @@ from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.security.users import Users
 from chordmq.clock import Clock
+from chordmq.cluster.image import Image
+from chordmq.cluster.state import Endpoint
 from chordmq.config import Config, demands_login, is_loopback, knows_certificates
-from chordmq.errors import CannotStart, ShuttingDown
+from chordmq.errors import (
+    BrokerIdTaken,
+    CannotStart,
+    ShuttingDown,
+    StoreUnavailable,
+    UnknownOutcome,
+)
 from chordmq.fronts.admin.app import Admin, application
 from chordmq.fronts.admin.call import Shared
-from chordmq.fronts.admin.connection import HttpFront
+from chordmq.fronts.admin.connection import HttpFront, Successor
 from chordmq.fronts.admin.http3 import Http3
 from chordmq.fronts.admin.login import Door, is_local_name
 from chordmq.fronts.admin.measures import http_measures
@@ -43,16 +53,18 @@ from chordmq.fronts.mqtt.front import MqttFront
 from chordmq.fronts.mqtt.measures import mqtt_measures
 from chordmq.fronts.mqtt.settings import listeners as mqtt_listeners
 from chordmq.fronts.opening import Open, Opening
+from chordmq.fronts.peer.connection import PeerConnection
 from chordmq.fronts.provider.connection import open_provider
 from chordmq.fronts.websocket.front import WebSocketFront
 from chordmq.fronts.websocket.measures import websocket_measures
 from chordmq.lag import LoopLag
 from chordmq.metrics import Metrics
 from chordmq.storage.lock import DirectoryLock
+from chordmq.storage.metadata.directory import boot_id, uuid_of
 from chordmq.version import VERSION
 
 if TYPE_CHECKING:
-    from chordmq.fronts.websocket.connection import WebSocketConnection
+    from websockets.http11 import Request
 
 HTTP_CLOSE_TIMEOUT_S = 1.0
 
@@ -91,6 +103,7 @@ class Node:
         self.clock = clock
         self.kafka = Listener(config.kafka, clock, "kafka")
         self.http = Listener(config.http, clock, "http")
+        self.peer = Listener(config.peer, clock, "peer")
         self.fronts = {name: Listener(getattr(config, name), clock, name) for name in FRONTS}
         self.fronts |= {
             name: Listener(settings, clock, name)
@@ -122,6 +135,7 @@ class Node:
         await self._open_mqtt(stack)
         self._open_websocket(stack)
         await self._open_fronts(stack)
+        await self._appear(stack)
         self._stands_in_the_way = ""
         stack.callback(self._begin_to_stop)
 
@@ -193,8 +207,9 @@ class Node:
         self._stands_in_the_way = "the logs are being recovered"
         config = self.config
         # In a thread, so that HTTP can answer while a long log is read.
+        clustering = await self._join(stack) if config.cluster.is_on else None
         self.broker = await asyncio.to_thread(
-            Broker, config.data_dir, config.broker, self.clock, Flusher(), config.acl
+            Broker, config.data_dir, config.broker, self.clock, Flusher(), config.acl, clustering
         )
         if config.encryption.keys:
             self.broker.shared.payloads = Payloads(config.encryption, self.clock)
@@ -205,10 +220,55 @@ class Node:
         # On the event loop, which owns the logs; nobody is left to be kept waiting.
         stack.callback(self.broker.close)
         self.metrics.add(lambda: broker_measures(self.broker))
+        if clustering is not None:
+            await self._open_peer(clustering, stack)
         self._stands_in_the_way = "the groups are being loaded"
         self._run(self.broker.run(), stack)
         await self.broker.groups.loaded.wait()
         await self.broker.cursors.loaded.wait()
+
+    async def _join(self, stack: AsyncExitStack) -> Clustering:
+        """Register with the cluster, before anything of this node's data is used."""
+        config, settings = self.config, self.config.cluster
+        self._stands_in_the_way = "the cluster's store is asked"
+        listeners = {"kafka": self.kafka, "http": self.http, "peer": self.peer}
+        endpoints = {name: _endpoint(listener) for name, listener in listeners.items()}
+        if not all(endpoint.port for endpoint in endpoints.values()):
+            raise CannotStart("In a cluster, kafka.port, http.port and peer.port must be given.")
+        seat = Seat(
+            uuid=await asyncio.to_thread(uuid_of, config.data_dir),
+            boot=boot_id(),
+            endpoints=endpoints,
+            guard=config.peer.context,
+        )
+        store = settings.open()
+        stack.push_async_callback(store.close)
+        try:
+            image = await Image.load(store)
+            clustering = Clustering(image, config.broker, settings, self.clock)
+            await clustering.register(seat)
+        except (StoreUnavailable, UnknownOutcome, BrokerIdTaken) as error:
+            raise CannotStart(f"This node cannot join its cluster: {error}.") from None
+        stack.push_async_callback(clustering.registration.end)
+        self._stands_in_the_way = "the logs are being recovered"
+        return clustering
+
+    async def _open_peer(self, clustering: Clustering, stack: AsyncExitStack) -> None:
+        self._run(clustering.run(), stack)
+        await self._listen(
+            self.peer, lambda: PeerConnection(clustering.links, self.peer, self.config.peer)
+        )
+        stack.push_async_callback(self.peer.close, 0)
+
+    async def _appear(self, stack: AsyncExitStack) -> None:
+        """Count as living from when clients can be served until they no longer can."""
+        clustering = self.broker.clustering
+        if clustering is None:
+            return
+        self._stands_in_the_way = "the cluster is asked to count this node in"
+        await clustering.registration.appear()
+        self._run(clustering.stay(), stack)
+        stack.push_async_callback(clustering.registration.leave)
 
     def _open_authenticator(self, stack: AsyncExitStack) -> None:
         authenticator = Authenticator(
@@ -258,8 +318,14 @@ class Node:
         permissions = self.broker.permissions
         assert self.authenticator is not None
         permissions.is_enforced = self.authenticator.is_on
+        for listener in (self.kafka, self.http, *self.fronts.values()):
+            listener.connection_wait_s = self._connection_wait_s
         permissions.acl.is_super = self.authenticator.is_super
         await permissions.load_file()
+
+    def _connection_wait_s(self, address: str) -> float:
+        quotas = self.broker.permissions.quotas
+        return quotas.connection_wait_s(address, self.clock.monotonic_s())
 
     async def _open_kafka(self, stack: AsyncExitStack) -> None:
         self._stands_in_the_way = "the listeners are closed"
@@ -312,11 +378,27 @@ class Node:
             knows_name=lambda host: not checks_names or is_local_name(host),
         )
 
-    def _upgrade(self, host: str, certified: Principal) -> "WebSocketConnection":
+    def _upgrade(self, host: str, certified: Principal, path: str) -> Successor:
         # With the first client that asks, for a start should take no longer than it must.
+        from chordmq.fronts.mqtt.websocket import PATH, MqttWebSocket
         from chordmq.fronts.websocket.connection import WebSocketConnection
 
+        if path == PATH and self.mqtt is not None:
+            return MqttWebSocket(self.mqtt, self.http, (host, certified), self._turned)
         return WebSocketConnection(self.websocket, host, certified)
+
+    def _turned(self, request: "Request") -> tuple[HTTPStatus, str] | None:
+        """Return why a page may not connect over WebSockets."""
+        from chordmq.fronts.websocket.handshake import Turned, check_origin
+
+        try:
+            self._serving_broker()
+            check_origin(self.websocket, request)
+        except ShuttingDown as error:
+            return HTTPStatus.SERVICE_UNAVAILABLE, str(error)
+        except Turned as refusal:
+            return refusal.status, str(refusal)
+        return None
 
     def _open_websocket(self, stack: AsyncExitStack) -> None:
         """Serve WebSockets on HTTP's listener; their clients leave before the broker does."""
@@ -348,6 +430,11 @@ class Node:
     def _begin_to_stop(self) -> None:
         self._stands_in_the_way = "the node is shutting down"
         log.info("shutting down", connections=len(self.kafka.connections))
+
+
+def _endpoint(listener: Listener) -> Endpoint:
+    host, port = listener.advertised
+    return Endpoint(host=host, port=port, tls=listener.settings.tls.is_on)
 
 
 def _sole(failure: Exception) -> Exception:

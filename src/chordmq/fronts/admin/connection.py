@@ -28,8 +28,9 @@ class Successor(Connection, Protocol):
         ...
 
 
-Upgrade = Callable[[str, Principal], Successor]
-"""Makes the WebSocket protocol for the client of an address, and whom its certificate names."""
+Upgrade = Callable[[str, Principal, str], Successor]
+"""Makes the WebSocket protocol for the client of an address, whom its certificate names, and the
+path that it asks for."""
 
 
 class HttpFront:
@@ -100,7 +101,8 @@ class HttpConnection(H11Protocol):
         """Hand the client over, with the request that asks for it."""
         assert self._upgrade is not None
         self.connections.discard(self)
-        successor = self._upgrade(self._address, self.app_state["certified"])
+        path = event.target.partition(b"?")[0].decode("ascii", "replace")
+        successor = self._upgrade(self._address, self.app_state["certified"], path)
         self._listener.replace(self, successor)
         lines = [b"%s %s HTTP/1.1" % (event.method, event.target)]
         lines += [b"%s: %s" % header for header in event.headers]

@@ -19,7 +19,7 @@ from chordmq.client.partitioner import partition_for_key
 from chordmq.codecs.mqtt.fields import write_binary
 from chordmq.codecs.mqtt.packets import Connect
 from chordmq.errors import ChordMQError
-from chordmq.fronts.mqtt import publications, subscribing
+from chordmq.fronts.mqtt import publications, subscribing, sys_topics
 from chordmq.fronts.mqtt.expiry import expiry_of
 from chordmq.fronts.mqtt.mapping import Parcel, headers_of
 from chordmq.fronts.mqtt.publishing import Publishing
@@ -86,7 +86,7 @@ class MqttFront:
         self._known: dict[bytes, int] = {}
         """How many partitions of each log topic were there when it was looked last."""
         self.alarm = Alarm(broker.clock, self._ring)
-        self.shared: set[str] = set()
+        self._began_s = self._told_s = broker.clock.monotonic_s()
 
     async def run(self) -> None:
         """Serve until cancelled: load sessions, then store their progress from time to time."""
@@ -98,6 +98,7 @@ class MqttFront:
                 while True:
                     await asyncio.sleep(STORE_INTERVAL_S)
                     self.store_dirty()
+                    self._tell_of_itself()
             finally:
                 self.alarm.cancel()
 
@@ -118,6 +119,20 @@ class MqttFront:
         for session in dirty:
             if not session.is_ended:
                 session.when_stored(lambda: None)
+
+    def _tell_of_itself(self) -> None:
+        """Send the topics below `$SYS` to who has subscribed to them, if it is time."""
+        now_s = self.broker.clock.monotonic_s()
+        if not self.settings.sys_interval_s or now_s < self._told_s + self.settings.sys_interval_s:
+            return
+        self._told_s = now_s
+        for parcel in sys_topics.parcels(self):
+            for target in self.interest.targets(parcel.name, sys_topics.PREFIX):
+                target.session.outbox.offer(parcel, target)
+
+    def uptime_s(self) -> float:
+        """Return for how long the front has been there."""
+        return self.broker.clock.monotonic_s() - self._began_s
 
     def now_ms(self) -> int:
         """Return the time of the wall clock."""

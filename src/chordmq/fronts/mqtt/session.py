@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chordmq.broker.names import Reach
 from chordmq.broker.security.acl import Kind, Operation
@@ -27,7 +27,7 @@ from chordmq.fronts.mqtt.wills import stored_will, will_of
 if TYPE_CHECKING:
     from chordmq.fronts.mqtt.connection import MqttConnection
     from chordmq.fronts.mqtt.front import MqttFront
-    from chordmq.fronts.mqtt.shared import SharedReader
+    from chordmq.fronts.mqtt.readers import Reader
 
 Stored = Callable[[], None]
 
@@ -44,7 +44,8 @@ class Session:
         self.left_ms: int | None = None
         self.connection: MqttConnection | None = None
         self.subscriptions: dict[str, Subscription] = {}
-        self.shared: dict[str, SharedReader] = {}
+        self.shared: dict[str, Reader[Any]] = {}
+        """What reads the log by itself: parts in groups, queues and streams."""
         self.outbox = Outbox(self, front.settings.pending_max)
         self.will: Will | None = None
         self.arrivals: dict[int, Arrival | None] = {}

@@ -2,28 +2,33 @@
 
 from typing import TYPE_CHECKING
 
+from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.names import is_filter
 from chordmq.broker.retained import Retained
-from chordmq.broker.security.acl import Kind, Operation
-from chordmq.broker.subscriptions import ONE, REST, SEPARATOR, check_filter
+from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
+from chordmq.broker.subscriptions import ONE, REST, SEPARATOR, check_filter, matches
 from chordmq.codecs.mqtt import writer
 from chordmq.codecs.mqtt.errors import ProtocolError
 from chordmq.codecs.mqtt.fields import write_binary
 from chordmq.codecs.mqtt.packets import Subscribe, Unsubscribe
 from chordmq.codecs.mqtt.reasons import Reason
 from chordmq.errors import ChordMQError, InvalidPattern, PolicyViolation, TopicAccessDenied
+from chordmq.fronts.mqtt import sys_topics
 from chordmq.fronts.mqtt.errors import SUBSCRIBE_REASONS, reason_of
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.rules import Action, Verdict
 from chordmq.fronts.mqtt.session import Session
 from chordmq.fronts.mqtt.shared import SharedReader
+from chordmq.fronts.mqtt.streams import StreamReader, start_of
 from chordmq.fronts.mqtt.subscriptions import FULL, Subscription, Target
 
 if TYPE_CHECKING:
     from chordmq.fronts.mqtt.connection import MqttConnection
     from chordmq.fronts.mqtt.front import MqttFront
 
-SHARE = "$share/"
+SHARE, QUEUE, STREAM = "$share/", "$queue/", "$stream/"
+READ_APART = (SHARE, QUEUE, STREAM)
+"""Subscriptions that read the log by themselves, and get no retained messages."""
 NEVER, IF_NEW = 2, 1
 """When a subscriber gets retained messages; otherwise each time it subscribes."""
 
@@ -47,7 +52,7 @@ async def subscribe(connection: "MqttConnection", session: Session, packet: Subs
         is_wanted = options.retain_handling != NEVER and (
             is_new or options.retain_handling != IF_NEW
         )
-        if is_wanted and not wanted.startswith(SHARE):
+        if is_wanted and not wanted.startswith(READ_APART):
             retained.append(one)
     if session.is_durable:
         await front.broker.sessions.store(session.stored(), session.progress())
@@ -65,7 +70,7 @@ async def add(front: "MqttFront", one: Subscription) -> bool:
     is_known = one.filter in session.subscriptions or one.filter in session.shared
     if count >= front.settings.subscriptions_max and not is_known:
         raise PolicyViolation(f"{count} subscriptions, which is mqtt.subscriptions_max")
-    if one.filter.startswith(SHARE):
+    if one.filter.startswith(READ_APART):
         await join(front, one)
         return not is_known
     check_filter(one.filter)
@@ -84,7 +89,13 @@ def _check_allowed(front: "MqttFront", one: Subscription, wanted: str) -> None:
     if verdict is Verdict.DENIED:
         raise TopicAccessDenied(f"User:{who} may not subscribe to {wanted[:100]}")
     permissions = front.broker.permissions
-    if one.is_granted or not permissions.is_enforced or wanted.startswith("$SYS"):
+    if one.is_granted or not permissions.is_enforced:
+        return
+    if wanted.startswith(sys_topics.PREFIX):
+        permissions.acl.check(
+            session.principal, session.host, Operation.DESCRIBE, Kind.CLUSTER, CLUSTER_NAME
+        )
+        one.is_granted = True
         return
     levels = wanted.split(SEPARATOR)[:2]
     if {ONE, REST} & {*levels}:
@@ -100,21 +111,36 @@ def _check_allowed(front: "MqttFront", one: Subscription, wanted: str) -> None:
 
 
 async def join(front: "MqttFront", one: Subscription) -> None:
-    """Take a client's part in a group."""
-    share, slash, wanted = one.filter.removeprefix(SHARE).partition(SEPARATOR)
-    if not share or not slash or is_filter(share):
-        raise InvalidPattern(f"{one.filter[:100]!r} is not $share/group/filter")
-    if one.options.no_local:
+    """Take a client's part in a group, or a stream of its own."""
+    kind, name, wanted = _parsed(one.filter)
+    if one.options.no_local and kind == SHARE:  # MQTT-3.8.3-4
         raise ProtocolError("a shared subscription cannot be without its own messages")
-    check_filter(wanted)
-    _check_allowed(front, one, wanted)
-    reader = SharedReader(front, one, one.filter, wanted)
-    await reader.open()
+    if wanted:
+        check_filter(wanted)
+    _check_allowed(front, one, wanted or name)
+    log_topic = name if kind == STREAM or not wanted else ""
+    reader: SharedReader | StreamReader
+    if kind == STREAM:
+        reader = StreamReader(front, one, (log_topic, wanted))
+    else:
+        group = f"{QUEUE}{name}" if kind == QUEUE else one.filter
+        reader = SharedReader(front, one, group, (log_topic, wanted))
+    is_whole = kind != SHARE and start_of(one.user) == "earliest"
+    await reader.open(EARLIEST if is_whole else LATEST)
     old = one.session.shared.get(one.filter)
     if old is not None:
         old.close()
     one.session.shared[one.filter] = reader
     reader.wake()
+
+
+def _parsed(text: str) -> tuple[str, str, str]:
+    """Return the kind, the name, and the filter if there is one."""
+    kind = next(kind for kind in READ_APART if text.startswith(kind))
+    name, slash, wanted = text.removeprefix(kind).partition(SEPARATOR)
+    if not name or is_filter(name) or (slash and not wanted) or (kind == SHARE and not wanted):
+        raise InvalidPattern(f"{text[:100]!r} is not {kind}name/filter")
+    return kind, name, wanted
 
 
 def _send_retained(front: "MqttFront", one: Subscription) -> None:
@@ -123,6 +149,10 @@ def _send_retained(front: "MqttFront", one: Subscription) -> None:
     options = one.options
     identifiers = (one.identifier,) if one.identifier else ()
     target = Target(one.session, options.qos, identifiers, False, True, FULL in one.user)
+    if one.filter.startswith(sys_topics.PREFIX):
+        for parcel in sys_topics.parcels(front):
+            if matches(one.filter, parcel.name):
+                one.session.outbox.offer(parcel, target)
     for message in list(front.broker.retained.tree.matching(one.filter)):
         if message.expires_ms is not None and message.expires_ms <= now_ms:
             continue

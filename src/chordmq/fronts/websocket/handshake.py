@@ -37,6 +37,11 @@ def check_request(front: WebSocketFront, request: Request) -> None:
     """Turn away who asks for something else, or comes from a page of another site."""
     if urlsplit(request.path).path != PATH:
         raise Turned(HTTPStatus.NOT_FOUND, f"WebSockets are at {PATH}")
+    check_origin(front, request)
+
+
+def check_origin(front: WebSocketFront, request: Request) -> None:
+    """Turn away who comes from a page of another site."""
     host = request.headers.get("Host", "")
     if not front.knows_name(host):
         raise Turned(HTTPStatus.MISDIRECTED_REQUEST, "ask for this node by its address")

@@ -1,0 +1,82 @@
+"""Streams: a log topic read again from an offset or a time, by a client on its own."""
+
+from typing import TYPE_CHECKING
+
+from chordmq.broker.cursors.cursors import EARLIEST
+from chordmq.broker.feed import offset_at
+from chordmq.broker.partition import Partition
+from chordmq.broker.topics import Topic
+from chordmq.codecs.mqtt.properties import UserProperties
+from chordmq.errors import InvalidRequest
+from chordmq.fronts.mqtt.mapping import Parcel
+from chordmq.fronts.mqtt.readers import Reader
+from chordmq.fronts.mqtt.subscriptions import Subscription
+from chordmq.fronts.mqtt.tails import read_parcels
+
+if TYPE_CHECKING:
+    from chordmq.fronts.mqtt.front import MqttFront
+
+OFFSET_PROPERTY = "stream-offset"
+TIME_MIN = 100_000_000_000
+"""Numbers from here on are milliseconds since 1970 (1973 and later), smaller ones offsets."""
+
+
+def start_of(user: UserProperties) -> int | str:
+    """Return where a stream begins: `earliest`, `latest`, or a number; raise InvalidRequest."""
+    for name, value in user:
+        if name == OFFSET_PROPERTY:
+            if value in ("earliest", "latest"):
+                return value
+            if value.isascii() and value.isdigit() and len(value) < 19:
+                return int(value)
+            raise InvalidRequest(f"{OFFSET_PROPERTY} {value[:50]!r} is no place in a stream")
+    return "latest"
+
+
+class StreamSource:
+    """One partition, and the client's place in it."""
+
+    def __init__(self, partition: Partition, offset: int) -> None:
+        self.partition = partition
+        self.offset = offset
+
+    def settled(self, offset: int, *, is_taken: bool = True) -> None:
+        """Go back to what the client has not taken."""
+        if not is_taken:
+            self.offset = min(self.offset, offset)
+
+
+class StreamReader(Reader[StreamSource]):
+    """Reads a log topic from where the client says, and follows its end."""
+
+    def __init__(
+        self, front: "MqttFront", subscription: Subscription, what: tuple[str, str]
+    ) -> None:
+        super().__init__(front, subscription, *what)
+        self._start = start_of(subscription.user)
+
+    async def source(self, topic: Topic, partition: Partition, start_ms: int) -> StreamSource:
+        """Begin in one partition."""
+        return StreamSource(partition, self._offset(partition, start_ms))
+
+    def _offset(self, partition: Partition, start_ms: int) -> int:
+        start = self._start
+        if start_ms == EARLIEST or start == "earliest":
+            return partition.log.start_offset
+        if isinstance(start, str):
+            return partition.stable_offset
+        if start >= TIME_MIN:
+            return offset_at(partition, start)
+        return min(max(start, partition.log.start_offset), partition.stable_offset)
+
+    def take(self, source: StreamSource, room: int) -> list[Parcel] | None:
+        """Return the next messages."""
+        if source.offset >= source.partition.stable_offset:
+            source.partition.wait(self)
+            return None
+        parcels, source.offset = read_parcels(source, source.offset, room)
+        return parcels
+
+    def forget(self, source: StreamSource) -> None:
+        """Be woken no more for a partition."""
+        source.partition.forget(self)
