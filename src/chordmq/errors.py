@@ -245,6 +245,10 @@ class CoordinatorNotAvailable(ChordMQError):
     """No coordinator can be named now; try again shortly."""
 
 
+class NotCoordinator(ChordMQError):
+    """Another node looks after this group or transactional id."""
+
+
 class OffsetMetadataTooLarge(ChordMQError):
     """The text stored with a committed offset is too long."""
 

@@ -1,7 +1,11 @@
-"""An internal topic as a coordinator's log: made on first use, written in order, read whole."""
+"""An internal topic as a coordinator's log: made on first use, written in order, read by partition.
+
+Whoever leads a partition looks after the names that it keeps: it reads the partition when it begins
+to lead, and forgets what it has read when another leads. A node alone leads all partitions.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -12,7 +16,16 @@ from chordmq.broker.security.permissions import Permissions
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topics import Topics
 from chordmq.clock import Clock
-from chordmq.errors import ChordMQError, CoordinatorNotAvailable, DecodeError, TopicExists
+from chordmq.errors import (
+    ChordMQError,
+    CoordinatorLoading,
+    CoordinatorNotAvailable,
+    DecodeError,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotLeader,
+    TopicExists,
+)
 from chordmq.records.batch import BatchHeader, walk
 from chordmq.records.marker import Marker, read_marker
 from chordmq.records.record import NewRecord, read_records
@@ -21,10 +34,12 @@ log = structlog.get_logger(__name__)
 
 READ_BYTES = 2**20
 JOINED_RECORDS_MAX = 10_000
+COPIES_MAX = 3
 
 Entry = TypeVar("Entry")
 Done = Callable[[ChordMQError | None], None]
 """Told when records are in the log (None), or why they are not."""
+Ready = Callable[[], None]
 
 
 class Host(Protocol):
@@ -103,6 +118,9 @@ class InternalLog(Generic[Entry]):
         self._queues: dict[int, list[_Write]] = {}
         """Writes to come by partition; a key is there while somebody drains the partition."""
         self._tasks: asyncio.TaskGroup | None = None
+        self._led: dict[int, int] = {}
+        """The partitions that are read and in force here, and in which leader epoch."""
+        self._woken = asyncio.Event()
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
         """Begin to take writes; `tasks` does the work."""
@@ -111,6 +129,61 @@ class InternalLog(Generic[Entry]):
     def close(self) -> None:
         """Take no more writes; those under way end when the task group does."""
         self._tasks = None
+
+    async def serve(
+        self, load: Callable[[int], Awaitable[None]], unload: Callable[[int], None], ready: Ready
+    ) -> None:
+        """Have partitions loaded when this node begins to lead them, and unloaded when it ends.
+
+        `ready` is called each time when all are loaded that it leads.
+        """
+        while True:
+            self._woken.clear()
+            await self._reconcile(load, unload)
+            ready()
+            if self._host.topics.is_alone:
+                return  # it leads what there is for ever, and knows what it makes
+            await self._woken.wait()
+
+    def look_again(self) -> None:
+        """Take note that partitions may have come, or changed their leader."""
+        self._woken.set()
+
+    def check(self, name: str) -> None:
+        """Raise NotCoordinator, or CoordinatorLoading, unless a name is looked after here now."""
+        topics = self._host.topics
+        if topics.is_alone:
+            return
+        topic = topics.find(self._topic.name)
+        if topic is None:
+            raise CoordinatorNotAvailable(f"{self._topic.name} is not there yet")
+        index = self.partition_of(name)
+        partition = topic.partitions[index]
+        if self._led.get(index) == partition.leader_epoch and partition.is_leader:
+            return
+        if partition.is_leader:
+            raise CoordinatorLoading(f"{self._topic.name}-{index} is being read")
+        raise NotCoordinator(f"another node leads {self._topic.name}-{index}")
+
+    async def _reconcile(
+        self, load: Callable[[int], Awaitable[None]], unload: Callable[[int], None]
+    ) -> None:
+        led = self._led_now()
+        for index in [one for one, epoch in self._led.items() if led.get(one) != epoch]:
+            del self._led[index]
+            unload(index)
+        for index, epoch in led.items():
+            if index not in self._led:
+                await load(index)
+                if self._led_now().get(index) == epoch:
+                    self._led[index] = epoch
+                else:
+                    unload(index)
+
+    def _led_now(self) -> dict[int, int]:
+        topic = self._host.topics.find(self._topic.name)
+        partitions = topic.partitions if topic is not None else ()
+        return {one.index: one.leader_epoch for one in partitions if one.is_leader}
 
     def partition_of(self, name: str) -> int:
         """Return the partition that keeps a group or transactional id, as Kafka computes it."""
@@ -138,10 +211,12 @@ class InternalLog(Generic[Entry]):
         """End a transaction in one partition, and then call `done`."""
         self._enqueue(partition, _Write("", [], done, marker=marker))
 
-    async def replay(self) -> AsyncIterator[LoggedBatch[Entry]]:
-        """Yield everything the log holds, in its order."""
+    async def replay(self, index: int | None = None) -> AsyncIterator[LoggedBatch[Entry]]:
+        """Yield everything that the log, or one partition of it, holds, in its order."""
         topic = self._host.topics.find(self._topic.name)
         for partition in topic.partitions if topic is not None else ():
+            if index not in (None, partition.index):
+                continue
             offset = partition.log.start_offset
             while found := partition.log.read(offset, READ_BYTES):
                 for data in found:
@@ -199,7 +274,7 @@ class InternalLog(Generic[Entry]):
         name = self._topic.name
         outcome: ChordMQError | None = CoordinatorNotAvailable("the node stops")
         try:
-            await self._ensure_topic()
+            await self.ensure()
             first = writes[0]
             if first.marker is not None:
                 await self._host.append_marker(name, partition, first.marker)
@@ -207,6 +282,10 @@ class InternalLog(Generic[Entry]):
                 records = [record for entry in writes for record in entry.records]
                 await self._host.append_records(name, partition, records, producer=first.producer)
             outcome = None
+        except (NotLeader, NotEnoughReplicas) as error:
+            log.info("not written", topic=name, partition=partition, error=str(error))
+            is_gone = isinstance(error, NotLeader)
+            outcome = (NotCoordinator if is_gone else CoordinatorNotAvailable)(str(error))
         except ChordMQError as error:
             log.error("not written", topic=name, partition=partition, error=str(error))
             outcome = error
@@ -222,12 +301,17 @@ class InternalLog(Generic[Entry]):
         self._queues[partition] = [entry for entry in queue if entry.name not in names]
         return [entry for entry in queue if entry.name in names]
 
-    async def _ensure_topic(self) -> None:
+    async def ensure(self) -> None:
+        """Have the topic; on several nodes if there are several."""
         topics = self._host.topics
         if topics.find(self._topic.name) is None:
             partitions = self._topic.partitions(self._host.settings)
+            copies = min(COPIES_MAX, topics.nodes)
+            settings = dict(self._topic.settings)
+            if copies == COPIES_MAX:
+                settings["min.insync.replicas"] = str(COPIES_MAX - 1)
             try:
-                await topics.create(self._topic.name, partitions, 1, self._topic.settings)
+                await topics.create(self._topic.name, partitions, copies, settings)
             except TopicExists:  # made for another partition's sake meanwhile
                 pass
 

@@ -20,7 +20,12 @@ from chordmq.broker.groups.membership import (
 )
 from chordmq.broker.groups.records import GroupLogRecord, GroupRecord
 from chordmq.broker.internal_log import Host, InternalLog
-from chordmq.errors import ChordMQError, CoordinatorNotAvailable, UnknownMember
+from chordmq.errors import (
+    ChordMQError,
+    CoordinatorNotAvailable,
+    NotCoordinator,
+    UnknownMember,
+)
 
 
 class ClassicCoordinator:
@@ -107,6 +112,15 @@ class ClassicCoordinator:
         group.dissolve()
         self._send(group.take_outbox().answers)
         return group
+
+    def drop(self, group_id: str) -> None:
+        """Let go of a group that another node looks after now; who waits asks there."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            self._forget(group)
+            group.dissolve()
+            gone = NotCoordinator(f"group {group_id} is looked after by another node")
+            self._send([(ticket, gone) for ticket, _ in group.take_outbox().answers])
 
     def tick(self, group_id: str) -> None:
         """Let a group act on a deadline that has come."""

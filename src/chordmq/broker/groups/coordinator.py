@@ -1,7 +1,7 @@
 """The group coordinator: the groups of all protocols, and the offsets that they have committed."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -90,8 +90,8 @@ class GroupCoordinator:
         """Read the log, then serve until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._log.open(tasks)
+            tasks.create_task(self._log.serve(self._load, self._unload, self._ready))
             try:
-                await self._load()
                 while True:
                     await asyncio.sleep(EXPIRY_INTERVAL_S)
                     self.expire_offsets()
@@ -179,7 +179,7 @@ class GroupCoordinator:
 
     def find(self, group_id: str) -> Group | ConsumerGroup:
         """Return the group, or raise GroupNotFound."""
-        self._check_loaded()
+        self._check_serving(group_id)
         if group_id in self._changeover:
             raise CoordinatorLoading(f"group {group_id} changes its protocol")
         group = self._find(group_id)
@@ -255,7 +255,7 @@ class GroupCoordinator:
 
     def pending(self, group_id: str) -> set[Place]:
         """Return where transactions that are not finished would move a group."""
-        self._check_loaded()
+        self._check_serving(group_id)
         return self._offsets.pending(group_id)
 
     def _check_commit(self, group_id: str, identity: Identity) -> None:
@@ -267,14 +267,14 @@ class GroupCoordinator:
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
         """Refuse to tell offsets to one who is not a member of the group any more."""
-        self._check_loaded()
+        self._check_serving(group_id)
         group = self._consumers.groups.get(group_id)
         if group is not None:
             group.check_fetch(member_id, epoch)
 
     def committed(self, group_id: str) -> Mapping[Place, CommittedOffset]:
         """Return what a group has committed; a group that nobody knows has committed nothing."""
-        self._check_loaded()
+        self._check_serving(group_id)
         return self._offsets.of_group(group_id)
 
     async def delete_offsets(
@@ -347,11 +347,19 @@ class GroupCoordinator:
         else:
             self._changeover.downgrade_if_due(group)
 
-    async def _load(self) -> None:
-        """Rebuild offsets and groups from the log; members get a whole session to come back."""
+    def look_again(self) -> None:
+        """Take note that partitions of the log may have changed their leader."""
+        self._log.look_again()
+
+    async def prepare(self) -> None:
+        """Have the log, so that its leaders can be named."""
+        await self._log.ensure()
+
+    async def _load(self, log_partition: int) -> None:
+        """Rebuild groups from the log; members get a whole session to come back."""
         snapshots: dict[str, GroupSnapshot | None] = {}
         images: dict[str, Image] = {}
-        async for batch in self._log.replay():
+        async for batch in self._log.replay(log_partition):
             if batch.marker is not None:
                 self._offsets.replay_marker(batch.partition, batch.marker)
             for record in batch.entries:
@@ -363,10 +371,24 @@ class GroupCoordinator:
                     images.setdefault(record.group_id, Image(record.group_id)).replay(record)
         self._consumers.load(list(images.values()))
         self._classic.load(snapshots)
-        for group_id in self._offsets.groups():
+        for group_id in self._kept_in(log_partition, self._offsets.groups()):
             self._ensure(group_id)
-        self.loaded.set()
-        log.info("groups loaded", groups=sum(1 for _ in self.groups()))
+
+    def _unload(self, log_partition: int) -> None:
+        """Forget what another node looks after now."""
+        for group_id in self._kept_in(log_partition, self._classic.groups):
+            self._classic.drop(group_id)
+        for group_id in self._kept_in(log_partition, self._consumers.groups):
+            self._consumers.take(group_id)
+        self._offsets.forget(log_partition, self._kept_in(log_partition, self._offsets.groups()))
+
+    def _kept_in(self, log_partition: int, group_ids: Iterable[str]) -> list[str]:
+        return [one for one in group_ids if self._log.partition_of(one) == log_partition]
+
+    def _ready(self) -> None:
+        if not self.loaded.is_set():
+            self.loaded.set()
+            log.info("groups loaded", groups=sum(1 for _ in self.groups()))
         for topic in self._offsets.topics():
             if self._host.topics.find(topic) is None:  # deleted just before the node went down
                 self.forget_topic(topic)
@@ -381,8 +403,12 @@ class GroupCoordinator:
         if not self.loaded.is_set():
             raise CoordinatorLoading("groups are being read from the log")
 
-    def _check(self, group_id: str) -> None:
+    def _check_serving(self, group_id: str) -> None:
         self._check_loaded()
+        self._log.check(group_id)
+
+    def _check(self, group_id: str) -> None:
+        self._check_serving(group_id)
         if not 0 < len(group_id.encode()) <= NAME_BYTES_MAX:
             raise InvalidGroupId("the group id is empty or too long")
 

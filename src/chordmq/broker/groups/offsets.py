@@ -171,6 +171,13 @@ class Offsets:
             offsets.pop(record.key, None)
         self._apply(record)
 
+    def forget(self, log_partition: int, group_ids: Iterable[str]) -> None:
+        """Drop what one partition of the log says; the log keeps it for whoever leads it."""
+        for group_id in group_ids:
+            self._groups.pop(group_id, None)
+        for key in [key for key in self._pending if key[0] == log_partition]:
+            del self._pending[key]
+
     def _apply(self, record: OffsetRecord) -> None:
         group_id, topic, partition = record.key
         if record.committed is not None:

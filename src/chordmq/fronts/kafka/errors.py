@@ -24,6 +24,7 @@ CODES: dict[type[ChordMQError], int] = {
     errors.OffsetMetadataTooLarge: 12,
     errors.CoordinatorLoading: 14,
     errors.CoordinatorNotAvailable: 15,
+    errors.NotCoordinator: 16,
     errors.InvalidTopicName: 17,
     errors.NotEnoughReplicas: NOT_ENOUGH_REPLICAS,
     errors.NotEnoughReplicasAfterAppend: 20,
