@@ -1,5 +1,6 @@
 """Running nodes for the tests that need one, and their logs when such a test fails."""
 
+import os
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,9 @@ from tests.running_node import RunningNode
 # How long an example takes says more about the machine's load than about the code.
 hypothesis_settings.register_profile("without a clock", deadline=None)
 hypothesis_settings.load_profile("without a clock")
+
+# Nodes are forked from this process, where gRPC's threads may be running.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 StartNode = Callable[..., RunningNode]
 

@@ -65,6 +65,7 @@ class Subscription(Protocol):
     """What tests do with a subscription."""
 
     positions: dict[str, str]
+    gaps: list[tuple[int, int, int]]
 
     async def take(self, count: int) -> list[Row]:
         """Return so many messages, and no fewer."""
@@ -187,7 +188,7 @@ class Received:
         self._rows.put_nowait(error)
 
     async def take(self, count: int) -> list[Row]:
-        rows = []
+        rows: list[Row] = []
         async with asyncio.timeout(TIMEOUT_S):
             while len(rows) < count:
                 row = await self._rows.get()
@@ -248,7 +249,7 @@ async def told(call: Any) -> Any:
         raise Refused(name, reason) from None
 
 
-class Sink(CAPNP.Sink.Server):  # type: ignore[misc]
+class Sink(CAPNP.Sink.Server):  # type: ignore[misc, name-defined]
     """Takes what is pushed."""
 
     def __init__(self, received: Received) -> None:
@@ -260,7 +261,7 @@ class Sink(CAPNP.Sink.Server):  # type: ignore[misc]
         self.received.came(batch.topic, rows, batch.position)
 
     async def end(self, reason: str, **_: Any) -> None:
-        name, _, text = reason.partition(": ")
+        name, text = reason.split(": ", 1)
         self.received.has_ended(Refused(name, text))
 
 
@@ -333,7 +334,7 @@ class Capnp:
 
     async def subscribe(self, topic: str, **wanted: Any) -> CapnpSubscription:
         start = wanted.get("start", "earliest")
-        begin = {"timestampMs": start} if isinstance(start, int) else {start: None}
+        begin: dict[str, Any] = {"timestampMs": start} if isinstance(start, int) else {start: None}
         if "positions" in wanted:
             places = wanted["positions"].items()
             begin = {"positions": [{"topic": one, "position": text} for one, text in places]}
@@ -441,7 +442,7 @@ class GrpcSubscription(Received):
         self._reading = asyncio.ensure_future(self._read())
 
     async def begin(self, wanted: Any) -> None:
-        await self._call.write(pb.SubscribeRequest(wanted=wanted))
+        await answered(self._call.write(pb.SubscribeRequest(wanted=wanted)))
         await self._answer()
 
     async def _read(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import importlib.util
 import itertools
+import os
 import socket
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,8 @@ class GrpcFront:
         return ours
 
     async def _start(self) -> "GrpcServer":
+        # The library's own handling of forks would hang or end programs that the node starts.
+        os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
         # With the first client, for a start should take no longer than it must.
         await asyncio.to_thread(importlib.import_module, "chordmq.fronts.grpc.server")
         from chordmq.fronts.grpc.server import GrpcServer

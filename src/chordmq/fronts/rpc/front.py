@@ -119,5 +119,5 @@ def opened(name: str, opening: Opening, *, is_installed: bool) -> RpcFront | Non
     )
     opening.metrics.add(front.measures)
     opening.broker.topics.watchers.append(front.look_again)
-    opening.broker.permissions.watchers.append(lambda _: front.look_again())
+    opening.broker.permissions.listeners.append(front.look_again)
     return front

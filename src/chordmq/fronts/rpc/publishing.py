@@ -160,27 +160,24 @@ class Producer:
             return
         self._unstored += appending.size
         self._uncharged += appending.size
-        work = self._session.front.listener.tasks.create_task(appending.published())
-        work.add_done_callback(lambda done: self._done(appending, done))
+        self._session.front.listener.tasks.create_task(self._store(appending))
 
     def _begin(self, messages: Sequence[Addressed]) -> Appending:
         session, topic = self._session, self._target.topic
         session.check_write(topic)
         return Appending(session, self._target, messages)
 
-    def _done(self, appending: Appending, work: asyncio.Task[Published]) -> None:
-        self._unstored -= appending.size
-        self._changed.set()
-        if work.cancelled():
-            return
-        error = work.exception()
-        failure = work.result().failure if error is None else error
+    async def _store(self, appending: Appending) -> None:
+        """Wait for messages to be stored; one client's fault must not end the listener."""
+        try:
+            failure = (await appending.published()).failure
+        except ChordMQError as error:
+            failure = error
         if failure is None:
             self.stored += appending.count
-        elif isinstance(failure, ChordMQError):
-            self.fault = self.fault or failure
-        else:
-            raise failure
+        self.fault = self.fault or failure
+        self._unstored -= appending.size
+        self._changed.set()
 
     async def room(self) -> None:
         """Wait until more may be pushed; raise the fault that has ended the stream."""

@@ -1,4 +1,4 @@
-"""A consumer that takes messages and never says what became of them, until it is killed."""
+"""A consumer in a process of its own: takes messages, says so, and waits for its end."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from tests.fronts.rpc.clients import doors
 
 
-async def main(front: str, host: str, port: str, topic: str, group: str) -> None:
+async def main(front: str, host: str, port: str, topic: str, group: str, count: str) -> None:
     address = (host, int(port))
     node: Any = SimpleNamespace(capnp_address=address, grpc_address=address)
     async with doors(front) as door:
@@ -19,8 +19,8 @@ async def main(front: str, host: str, port: str, topic: str, group: str) -> None
         wanted = {"shared": group, "credit": 20} if group else {}
         subscription = await client.subscribe(topic, **wanted)
         print("subscribed", flush=True)
-        await subscription.take(20)
-        print("holds 20", flush=True)
+        await subscription.take(int(count))
+        print(f"has {count}", flush=True)
         await asyncio.Event().wait()
 
 
