@@ -189,15 +189,21 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
+_GIVEN: set[int] = set()
+
+
 def free_port() -> int:
     """Return a loopback port that nobody listens on and that the kernel does not hand out."""
     while True:
         port = random.SystemRandom().choice(PORTS)
+        if port in _GIVEN:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _GIVEN.add(port)
             return port
 
 

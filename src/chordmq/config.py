@@ -21,6 +21,7 @@ from chordmq.broker.payloads import EncryptionSettings
 from chordmq.broker.security.auth_settings import AuthSettings
 from chordmq.broker.security.permissions import AclSettings
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
+from chordmq.cluster.settings import ClusterSettings
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.amqp.settings import AmqpSettings
@@ -99,6 +100,7 @@ class Config:
     amqp: AmqpSettings = field(default_factory=AmqpSettings)
     websocket: WebSocketSettings = field(default_factory=WebSocketSettings)
     peer: PeerSettings = field(default_factory=PeerSettings)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
     names: NamesSettings = field(default_factory=NamesSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
@@ -215,6 +217,7 @@ def known() -> list[str]:
     names += (f"http.tls.{name}" for name in _plain(TlsSettings))
     names += (f"websocket.{name}" for name in _plain(WebSocketSettings))
     names += (f"peer.{name}" for name in _named(PeerSettings) if name not in PEERS_LACK)
+    names += (f"cluster.{name}" for name in _plain(ClusterSettings))
     names += (f"names.{name}" for name in _plain(NamesSettings))
     names += (f"auth.{name}" for name in _named(AuthSettings))
     names += (f"audit.{name}" for name in _plain(AuditSettings))
@@ -246,6 +249,7 @@ def build(texts: Texts) -> Config:
         http=_changed(defaults.http, "http.", texts),
         websocket=_changed(defaults.websocket, "websocket.", texts),
         peer=_changed(defaults.peer, "peer.", texts),
+        cluster=_changed(defaults.cluster, "cluster.", texts),
         names=_changed(defaults.names, "names.", texts),
         auth=_changed(defaults.auth, "auth.", texts),
         audit=_changed(defaults.audit, "audit.", texts),
@@ -258,6 +262,7 @@ def build(texts: Texts) -> Config:
     for name, settings in listeners(config).items():
         settings.tls.check(f"{name}.tls")
     config.peer.check()
+    config.cluster.check()
     read_rules(config.names.rules)
     read_mqtt_rules(config.mqtt.acl)
     config.auth.check()

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.audit.auditor import Auditor
+from chordmq.broker.clustering import Clustering
 from chordmq.broker.cursors.cursors import Cursors
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.groups.coordinator import GroupCoordinator
@@ -53,14 +55,21 @@ class Broker:
         clock: Clock,
         flusher: Flusher,
         acl: AclSettings | None = None,
+        clustering: Clustering | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.clock = clock
         self.shared = Shared(flusher, clock)
         self.node_id = settings.node_id
         self.database = Database(directory / "meta.db")
-        self.image = Image.local(self.database, clock)
-        self.members = Members(self.image, settings.node_id)
+        self.clustering = clustering
+        """None for a node alone."""
+        if clustering is not None:
+            self.image, self.members = clustering.image, clustering.members
+            clustering.furnish(self.shared)
+        else:
+            self.image = Image.local(self.database, clock)
+            self.members = Members(self.image, settings.node_id)
         self.identity = Identity(self.image, settings.node_id)
         self.routes: Routes | None = None
         """The ring, in a cluster."""
@@ -68,8 +77,10 @@ class Broker:
         self.tail = TailBudget(settings.log_memory_max_bytes, clock)
         self._catalogue = SegmentCatalogue(self.database)
         self._logs = directory / "topics"
-        table = TopicTable(self.image, HeldTable(self.database), self.members)
-        self.topics = Topics(self._logs, table, settings, self._open_partition)
+        self._table = TopicTable(self.image, HeldTable(self.database), self.members)
+        self.topics = Topics(self._logs, self._table, settings, self._open_partition)
+        if clustering is not None:
+            clustering.serve(self.topics)
         self.audit = Auditor(self, directory, HeadTable(self.database))
         self.group_settings = GroupOverrides(self.image, settings)
         self.groups = GroupCoordinator(self, self.group_settings.of)
@@ -108,9 +119,9 @@ class Broker:
         return _partition(self.topics.by_id(topic_id), index)
 
     def partitions(self) -> Iterator[Partition]:
-        """Yield every partition of the node."""
+        """Yield every partition of which the node has a log."""
         for topic in self.topics:
-            yield from topic.partitions
+            yield from (one for one in topic.partitions if not one.is_absent)
 
     async def append_records(
         self,
@@ -150,6 +161,7 @@ class Broker:
 
     async def run(self) -> None:
         """Serve groups, remove deleted topics and look after the logs, until cancelled."""
+        self.topics.tell_all()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.groups.run())
             tasks.create_task(self.cursors.run())
@@ -172,6 +184,8 @@ class Broker:
         self.cursors.forget_topic(topic)
 
     def _open_partition(self, topic: Topic, index: int) -> Partition:
+        if not self._table.holds(topic.id, index):
+            return AbsentPartition(topic.name, index, topic.settings, self.shared)
         directory = partition_directory(self._logs, topic.name, index)
         log = Log(directory, log_settings(topic.settings), self.clock, self.tail, self._catalogue)
         return Partition(topic.name, index, log, topic.settings, self.shared)

@@ -355,7 +355,10 @@ class BrokerSettings(GroupDefaults):
         Kind.INT, 1, "Partitions of a topic whose creator does not say how many.", low=1
     )
     default_replication_factor: int = declare(
-        Kind.INT, 1, "Replicas of a topic whose creator does not say how many.", low=1, high=1
+        Kind.INT, 1, "Replicas of a topic whose creator does not say how many.", low=1, high=32_767
+    )
+    broker_rack: str = declare(
+        Kind.STRING, "", "Where the node stands; replicas are spread over racks."
     )
     auto_create_topics_enable: bool = declare(
         Kind.BOOLEAN, True, "Create a topic when a client first asks for it by name."

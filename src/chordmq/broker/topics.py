@@ -142,6 +142,16 @@ class Topics:
     def __len__(self) -> int:
         return len(self._by_name)
 
+    @property
+    def is_alone(self) -> bool:
+        """Return whether this node is no part of a cluster, and so leads every partition."""
+        return self._table.members.is_alone
+
+    @property
+    def nodes(self) -> int:
+        """Return how many nodes live."""
+        return len(self._table.members.live())
+
     def find(self, name: str) -> Topic | None:
         """Return the topic, or None."""
         return self._by_name.get(name)
@@ -159,6 +169,12 @@ class Topics:
         if topic is None:
             raise UnknownTopicId(f"no topic has the id {uuid.UUID(bytes=topic_id)}")
         return topic
+
+    def partition(self, topic_id: bytes, index: int) -> Partition | None:
+        """Return a partition, or None."""
+        topic = self._by_id.get(topic_id)
+        found = topic.partitions if topic is not None else []
+        return found[index] if index < len(found) else None
 
     def check_new(
         self, name: str, partitions: int, replication_factor: int, settings: Mapping[str, str]
@@ -289,6 +305,7 @@ class Topics:
         try:
             await self._open(topic, partitions)
         finally:
+            self._tell_states(topic, new.start)
             self._changed()
 
     async def alter_settings(
@@ -355,6 +372,15 @@ class Topics:
         for topic in self:
             _apply(topic, self._in_force(topic.name, topic.overrides))
 
+    def tell_all(self) -> None:
+        """Tell who holds and leads every partition."""
+        for topic in self:
+            self._tell_states(topic, 0)
+
+    def _tell_states(self, topic: Topic, first: int) -> None:
+        for index in range(first, len(topic.partitions)):
+            self._tell_state(topic, index)
+
     def _tell_state(self, topic: Topic, index: int) -> None:
         if self.on_state is not None:
             self.on_state(topic.id, index, *self._table.state(topic.id, index))
@@ -387,7 +413,9 @@ class Topics:
             await self._open(topic, row.partitions)
             self._add(topic)
         elif len(topic.partitions) < row.partitions:
+            first = len(topic.partitions)
             await self._open(topic, row.partitions)
+            self._tell_states(topic, first)
             self._changed()
         if row.settings != topic.overrides:
             topic.overrides = dict(row.settings)
@@ -501,6 +529,7 @@ class Topics:
     def _add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
+        self._tell_states(topic, 0)
         self._by_folded_name[_folded(topic.name)] = topic.name
         self._changed()
 
@@ -513,7 +542,6 @@ class Topics:
         """Open the partitions up to this number, letting others work in between."""
         for index in range(len(topic.partitions), partitions):
             topic.partitions.append(self._open_partition(topic, index))
-            self._tell_state(topic, index)
             if index % PARTITIONS_OPENED_AT_ONCE == 0:
                 await asyncio.sleep(0)
 

@@ -1,0 +1,179 @@
+"""A node as part of a cluster: its registration, links, copies of partitions and its duties."""
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chordmq.broker.partition import Shared
+from chordmq.broker.replica import Replica
+from chordmq.broker.replicas import Replicas
+from chordmq.broker.settings import BrokerSettings, TopicSettings
+from chordmq.broker.topics import Topics
+from chordmq.clock import Clock
+from chordmq.cluster.controlling import Controlling
+from chordmq.cluster.elections import Rules
+from chordmq.cluster.image import Image
+from chordmq.cluster.links import Guard, Links
+from chordmq.cluster.members import Members
+from chordmq.cluster.metastore.store import Event
+from chordmq.cluster.registration import Registration, Standing, compares_for
+from chordmq.cluster.routes import Routes
+from chordmq.cluster.settings import ClusterSettings
+from chordmq.cluster.state import (
+    BROKERS,
+    CLUSTER,
+    DEFAULTS,
+    LIVE,
+    TOPICS,
+    BrokerRegistration,
+    ClusterIdentity,
+    Endpoint,
+    Settings,
+    TopicState,
+    decode,
+)
+from chordmq.codecs.peer.frames import Kind
+from chordmq.errors import InvalidSetting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """What a node brings along when it joins a cluster."""
+
+    uuid: str
+    boot: str
+    endpoints: Mapping[str, Endpoint]
+    guard: Guard
+    """Returns what TLS needs to dial other nodes."""
+
+
+class RuleBook:
+    """What the settings of topics say about replicas, read from the store itself."""
+
+    def __init__(self, image: Image, settings: BrokerSettings) -> None:
+        self._image = image
+        self._settings = settings
+        self._rules: dict[bytes, Rules] = {}
+        image.listen(TOPICS, self._forget)
+        image.listen(DEFAULTS.partition("/")[0], self._forget)
+
+    def __call__(self, topic_id: bytes) -> Rules:
+        """Return the rules of a topic; the safest for one that is not there."""
+        if not self._rules:
+            for entry in self._image.under(TOPICS):
+                topic = decode(entry, TopicState)
+                self._rules[bytes.fromhex(topic.id)] = self._read(topic)
+        return self._rules.get(topic_id, Rules(is_durable=False))
+
+    def _read(self, topic: TopicState) -> Rules:
+        defaults = self._image.get(DEFAULTS)
+        dynamic = decode(defaults, Settings).settings if defaults else {}
+        settings = self._settings.with_dynamic(dynamic).topic_defaults()
+        for name, text in topic.settings.items():
+            settings = _changed(settings, name, text)
+        return Rules(
+            min_in_sync=settings.min_insync_replicas,
+            is_durable=settings.flushes_to_disk,
+            allows_unclean=settings.unclean_leader_election_enable,
+            follows_ring=not topic.is_manual,
+        )
+
+    def _forget(self, _events: list[Event]) -> None:
+        self._rules.clear()
+
+
+class Clustering:
+    """Joins the cluster and stays in it: made before the broker, which it serves."""
+
+    def __init__(
+        self, image: Image, broker: BrokerSettings, settings: ClusterSettings, clock: Clock
+    ) -> None:
+        self.image = image
+        self.members = Members(image, broker.node_id, is_alone=False)
+        self.rules = RuleBook(image, broker)
+        self.replicas = Replicas(broker.node_id, clock, self._find)
+        self.registration: Registration
+        self.controlling: Controlling
+        self.links: Links
+        self.routes: Routes
+        entry = image.get(CLUSTER)
+        assert entry is not None
+        self.cluster_id = decode(entry, ClusterIdentity).id
+        self._node_id = broker.node_id
+        self._rack = broker.broker_rack
+        self._settings = settings
+        self._clock = clock
+        self.topics: Topics | None = None
+
+    async def register(self, seat: Seat) -> None:
+        """Take this node's number, out of everything that it led and held before."""
+        about = BrokerRegistration(
+            uuid=seat.uuid,
+            endpoints=dict(seat.endpoints),
+            rack=self._rack,
+            boot=seat.boot,
+            incarnation=str(uuid.uuid4()),
+        )
+        standing = Standing(self._node_id, about, self._settings.lease_s)
+        image, clock = self.image, self._clock
+        self.registration = Registration(image, standing, clock, self.rules)
+        self.registration.on_renewed.append(self._rely)
+        self.controlling = Controlling(
+            image, self.members, self.registration, self._settings, clock
+        )
+        self.links = Links(self.cluster_id, self._node_id, seat.uuid, clock, seat.guard)
+        self.routes = Routes(self.links, self.members, self.cluster_id)
+        self._connect()
+        await self.registration.register()
+        epoch = self.registration.epoch
+        self.links.begin(epoch)
+        self.routes.begin(seat.uuid, epoch)
+        self.replicas.begin(epoch)
+
+    def _connect(self) -> None:
+        links, replicas = self.links, self.replicas
+        replicas.connect(links, self.image.store, compares_for)
+        replicas.lease.until_s = self.registration.until_s
+        links.on(Kind.REPLICA_FETCH, replicas.on_fetches)
+        links.on(Kind.REPLICA_ANSWER, replicas.on_answers)
+        links.on_connected.append(replicas.on_connected)
+        links.on_lost.append(replicas.on_lost)
+        self.image.listen(BROKERS, lambda _: self.routes.know())
+        self.image.listen(LIVE, lambda _: self.routes.know())
+
+    def furnish(self, shared: Shared) -> None:
+        """Have partitions made one of several copies, from now on."""
+        shared.new_replica = lambda partition: Replica(self.replicas, partition)
+
+    def serve(self, topics: Topics) -> None:
+        """Tell the copies of these topics who leads them, from now on."""
+        self.topics = topics
+        topics.on_state = self.replicas.on_state
+
+    async def run(self) -> None:
+        """Follow the store, keep the lease, the links and the copies, until cancelled."""
+        self.routes.know()
+        async with asyncio.TaskGroup() as tasks:
+            for part in (self.image, self.links, self.routes, self.replicas):
+                tasks.create_task(part.run())
+
+    async def stay(self) -> None:
+        """Count as living, and do a controller's work if it falls to this node; until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.registration.run())
+            tasks.create_task(self.controlling.run(self.cluster_id, self.rules))
+
+    def _rely(self, until_s: float) -> None:
+        self.replicas.lease.until_s = until_s
+
+    def _find(self, topic_id: bytes, index: int) -> Replica | None:
+        partition = self.topics.partition(topic_id, index) if self.topics else None
+        return partition.replica if partition else None
+
+
+def _changed(settings: TopicSettings, name: str, text: str) -> TopicSettings:
+    try:
+        return settings.with_texts({name: text})
+    except InvalidSetting:  # stored by a version with other settings or limits
+        return settings
