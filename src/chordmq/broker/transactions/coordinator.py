@@ -31,6 +31,7 @@ from chordmq.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
     InvalidTransactionTimeout,
+    NotCoordinator,
     ProducerIdMismatch,
     StaleProducerEpoch,
     TransactionalIdNotFound,
@@ -121,8 +122,8 @@ class TransactionCoordinator:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             self._log.open(tasks)
+            tasks.create_task(self._log.serve(self._load, self._unload, self._ready))
             try:
-                await self._load()
                 tasks.create_task(self._expire())
                 while True:
                     await asyncio.sleep(TICK_S)
@@ -217,6 +218,7 @@ class TransactionCoordinator:
     def find(self, transactional_id: str) -> TransactionSnapshot:
         """Return what is known of an id, or raise TransactionalIdNotFound."""
         self._check_loaded()
+        self._log.check(transactional_id)
         entry = self._entries.get(transactional_id)
         if entry is None or entry.transaction is None:
             raise TransactionalIdNotFound(f"no transactional id {transactional_id}")
@@ -233,7 +235,8 @@ class TransactionCoordinator:
         """Abort the transactions whose time is up."""
         async with asyncio.TaskGroup() as tasks:
             for name in self._deadlines.due(self._now_ms()):
-                tasks.create_task(self._abort_in_turn(self._entries[name]))
+                if name in self._entries:
+                    tasks.create_task(self._abort_in_turn(self._entries[name]))
 
     async def _abort_in_turn(self, entry: Entry) -> None:
         try:
@@ -271,19 +274,43 @@ class TransactionCoordinator:
             await asyncio.sleep(EXPIRY_INTERVAL_S)
             await self.expire_ids()
 
-    async def _load(self) -> None:
-        async for batch in self._log.replay():
+    def look_again(self) -> None:
+        """Take note that partitions of the log may have changed their leader."""
+        self._log.look_again()
+
+    async def prepare(self) -> None:
+        """Have the log, so that its leaders can be named."""
+        await self._log.ensure()
+
+    def place_of(self, transactional_id: str) -> Place:
+        """Return the partition that keeps an id; its leader looks after it."""
+        return TRANSACTION_TOPIC.name, self._log.partition_of(transactional_id)
+
+    async def _load(self, log_partition: int) -> None:
+        """Read what one partition keeps, and go on with what is decided there."""
+        found: dict[str, Entry] = {}
+        async for batch in self._log.replay(log_partition):
             for record in batch.entries:
                 if record.snapshot is None:
-                    self._entries.pop(record.transactional_id, None)
+                    found.pop(record.transactional_id, None)
                 else:
                     transaction = Transaction(record.snapshot)
                     name = record.transactional_id
-                    self._entries[name] = Entry(name, transaction)
-        for entry in self._entries.values():
+                    found[name] = Entry(name, transaction)
+        self._entries.update(found)
+        for entry in found.values():
             self._follow(entry)
-        self.loaded.set()
-        log.info("transactions loaded", ids=len(self._entries))
+
+    def _unload(self, log_partition: int) -> None:
+        """Forget what another node looks after now; it carries on with what was decided."""
+        for name in [n for n in self._entries if self._log.partition_of(n) == log_partition]:
+            self._deadlines.discard(name)
+            del self._entries[name]
+
+    def _ready(self) -> None:
+        if not self.loaded.is_set():
+            self.loaded.set()
+            log.info("transactions loaded", ids=len(self._entries))
 
     def _check_loaded(self) -> None:
         if not self.loaded.is_set():
@@ -291,6 +318,7 @@ class TransactionCoordinator:
 
     def _entry(self, transactional_id: str, *, is_new: bool = False) -> Entry:
         self._check_loaded()
+        self._log.check(transactional_id)
         entry = self._entries.get(transactional_id)
         if entry is None and is_new:
             entry = self._entries[transactional_id] = Entry(transactional_id)
@@ -330,6 +358,8 @@ class TransactionCoordinator:
                 return
             if error is None:
                 written.set_result(None)
+            elif isinstance(error, NotCoordinator):
+                written.set_exception(error)
             else:
                 written.set_exception(CoordinatorNotAvailable(str(error)))
 
@@ -339,7 +369,7 @@ class TransactionCoordinator:
     def _apply(self, entry: Entry, snapshot: TransactionSnapshot | None) -> None:
         if snapshot is None:
             entry.transaction = None
-            del self._entries[entry.name]
+            self._entries.pop(entry.name, None)
         elif entry.transaction is None:
             entry.transaction = Transaction(snapshot)
             self._entries[entry.name] = entry
@@ -367,30 +397,38 @@ class TransactionCoordinator:
         marker = Marker(decided.producer_id, decided.epoch, decided.state is State.PREPARE_COMMIT)
         async with asyncio.TaskGroup() as tasks:
             for place in decided.partitions:
-                tasks.create_task(self._mark(place, marker))
-        while self._tasks is not None:
+                tasks.create_task(self._mark(entry, place, marker))
+        while self._looks_after(entry):
             try:
                 await self._write(entry, transaction.complete(self._now_ms()))
+                return
+            except NotCoordinator:
                 return
             except CoordinatorNotAvailable as error:
                 log.warning("completion is not logged yet", id=entry.name, error=str(error))
                 await asyncio.sleep(RETRY_S)
 
-    async def _mark(self, place: Place, marker: Marker) -> None:
+    def _looks_after(self, entry: Entry) -> bool:
+        return self._tasks is not None and self._entries.get(entry.name) is entry
+
+    async def _mark(self, entry: Entry, place: Place, marker: Marker) -> None:
         """Write a marker; a disk that is full or a node that stops only delays it."""
-        topic, partition = place
-        while self._tasks is not None:
+        while self._looks_after(entry):
             try:
-                if topic == GROUPS:
-                    await self._groups.end_transaction(partition, marker)
-                else:
-                    await self._host.append_marker(topic, partition, marker)
+                await self.write_marker(place, marker)
                 return
             except (UnknownTopic, StaleProducerEpoch, CoordinatorFenced):
                 return  # deleted, or a later marker is there already
             except ChordMQError as error:
-                log.warning("marker is not written yet", topic=topic, error=str(error))
+                log.warning("marker is not written yet", topic=place[0], error=str(error))
                 await asyncio.sleep(RETRY_S)
+
+    async def write_marker(self, place: Place, marker: Marker) -> None:
+        """End a transaction in one partition; return once that is committed."""
+        if place[0] == GROUPS:
+            await self._groups.end_transaction(place[1], marker)
+        else:
+            await self._host.append_marker(*place, marker)
 
     def _now_ms(self) -> int:
         return self._host.clock.now_ms()
