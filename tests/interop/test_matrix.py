@@ -11,6 +11,7 @@ from tests.interop.doors.framed import Framed
 from tests.interop.doors.http import Http, HttpRaw
 from tests.interop.doors.kafka import Kafka
 from tests.interop.doors.provider import Provider
+from tests.interop.doors.rpc import Capnp, Grpc
 from tests.interop.doors.websocket import WebSocketJson, WebSocketMsgpack
 from tests.running_node import RunningNode
 
@@ -24,6 +25,8 @@ DOORS: dict[str, Door] = {
     "http-raw": HttpRaw(),
     "websocket": WebSocketJson(),
     "websocket-msgpack": WebSocketMsgpack(),
+    "capnp": Capnp(),
+    "grpc": Grpc(),
 }
 
 TIME_MS = 1_700_000_000_123
