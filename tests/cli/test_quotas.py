@@ -14,6 +14,7 @@ def test_limits_are_set_listed_and_removed(cli: CommandLine, name: str) -> None:
         {
             "user": name,
             "client": "<default>",
+            "ip": "",
             "limits": {"producer_byte_rate": 1e6, "request_percentage": 12.5},
         }
     ]

@@ -45,10 +45,10 @@ async def test_acls_are_what_was_added_until_they_are_removed(node: RunningNode,
 async def test_quotas_are_what_was_set_until_they_are_removed(node: RunningNode, name: str) -> None:
     """C2: for users, client ids and defaults."""
     async with Admin(node.bootstrap) as admin:
-        await set_quota(admin.cluster, name, DEFAULT, {"producer_byte_rate": 5e6})
+        await set_quota(admin.cluster, {"producer_byte_rate": 5e6}, user=name, client=DEFAULT)
         quotas = [quota for quota in await list_quotas(admin.cluster) if quota.user == name]
         assert quotas == [Quota(user=name, client=DEFAULT, limits={"producer_byte_rate": 5e6})]
-        await set_quota(admin.cluster, name, DEFAULT, {"producer_byte_rate": None})
+        await set_quota(admin.cluster, {"producer_byte_rate": None}, user=name, client=DEFAULT)
         assert name not in {quota.user for quota in await list_quotas(admin.cluster)}
 
 
@@ -60,4 +60,4 @@ async def test_what_the_broker_refuses_is_an_error(node: RunningNode, name: str)
             await add_acls(admin.cluster, [nobody])
         assert refused.value.code == Code.INVALID_REQUEST
         with pytest.raises(BrokerRefused):
-            await set_quota(admin.cluster, name, "", {"speed": 1.0})
+            await set_quota(admin.cluster, {"speed": 1.0}, user=name)

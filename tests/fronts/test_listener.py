@@ -1,7 +1,13 @@
 """The listener's limits: who is admitted, and who waits for memory."""
 
+import asyncio
+import socket
+
+import httpx
+
 from chordmq.clock import ManualClock
 from chordmq.fronts.listener import Listener, ListenerSettings, Memory
+from tests.conftest import StartNode
 
 
 class Guest:
@@ -84,3 +90,35 @@ def test_one_connection_may_always_go_on_so_that_none_waits_for_ever() -> None:
     assert (second.resumed, third.resumed) == (1, 0)
     memory.leave(second)
     assert third.resumed == 1
+
+
+async def test_an_address_that_connects_too_often_is_refused_after_a_while() -> None:
+    """C11: KIP-612; who comes within the rate is let in, and no limit of others is touched."""
+    listener = Listener(ListenerSettings(), ManualClock(), "test")
+    waits = {"10.0.0.1": 0.01}
+    listener.connection_wait_s = lambda address: waits.get(address, 0.0)
+    assert listener.admit(Guest(), "10.0.0.2")
+    assert not listener.admit(Guest(), "10.0.0.1")
+    hung_up = asyncio.Event()
+    listener.turn_away(hung_up.set)
+    assert not hung_up.is_set()
+    async with asyncio.timeout(5):
+        await hung_up.wait()
+    assert listener.refused == 1
+
+
+def test_clients_feel_the_limit_of_their_address(start_node: StartNode) -> None:
+    """C11: on every listener alike; connections that are open are not counted again."""
+    node = start_node()
+    body = {"ip": "<default>", "limits": {"connection_creation_rate": 3}}
+    with httpx.Client(base_url=node.http) as client:
+        assert client.put("/v1/quotas", json=body).status_code == 200
+        sockets = [socket.create_connection(node.address, timeout=10) for _ in range(8)]
+        refused = sum(one.recv(1) == b"" for one in sockets[4:])
+        assert refused == 4
+        assert client.get("/v1/quotas").json()["quotas"]
+        text = client.get("/metrics").text
+    for one in sockets:
+        one.close()
+    rows = [line for line in text.splitlines() if line.startswith("chordmq_connections_refused")]
+    assert any('listener="kafka"' in row and float(row.split()[1]) >= 4 for row in rows)

@@ -1,4 +1,4 @@
-"""Lists and sets how much users and client ids may send, receive and ask for."""
+"""Lists and sets how much users, client ids and addresses may send, receive and ask for."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,9 +22,11 @@ app = typer.Typer(
       chordmq quotas set --for-user alice --set producer_byte_rate=1048576
       chordmq quotas set --client-id '<default>' --set request_percentage=50
       chordmq quotas set --for-user alice --reset producer_byte_rate
+      chordmq quotas set --ip '<default>' --set connection_creation_rate=20
 
     Limits: producer_byte_rate and consumer_byte_rate in bytes per second, request_percentage of the
-    node's time, controller_mutation_rate in partitions made or deleted per second.
+    node's time, controller_mutation_rate in partitions made or deleted per second; of addresses
+    connection_creation_rate in connections per second.
     """,
 )
 
@@ -33,6 +35,9 @@ User = Annotated[
 ]
 Client = Annotated[
     str, typer.Option("--client-id", metavar="ID", help="The client id; <default> for each other.")
+]
+Ip = Annotated[
+    str, typer.Option("--ip", metavar="ADDRESS", help="The address; <default> for each.")
 ]
 
 
@@ -50,6 +55,7 @@ def list_quotas(bootstrap: Bootstrap = None, as_json: Json = False) -> None:
 def set_quotas(
     user: User = "",
     client_id: Client = "",
+    ip: Ip = "",
     limits: Annotated[
         list[str] | None,
         typer.Option("--set", "-s", metavar="NAME=NUMBER", help="Limit; may be repeated."),
@@ -65,7 +71,7 @@ def set_quotas(
     \b
       chordmq quotas set --for-user alice --set producer_byte_rate=1048576
     """
-    if not (user or client_id) or not (limits or resets):
+    if not (user or client_id or ip) or not (limits or resets):
         fail("say for whom, and what to --set or --reset", EXIT_USAGE, as_json=as_json)
     changes: dict[str, float | None] = dict.fromkeys(resets or [])
     for name, text in pairs(limits).items():
@@ -73,22 +79,19 @@ def set_quotas(
             changes[name] = float(text)
         except ValueError:
             fail(f"{name}: {text!r} is not a number", EXIT_USAGE, as_json=as_json)
-    work = _changed(address(bootstrap), user, client_id, changes)
+    work = _changed(address(bootstrap), changes, user=user, client=client_id, ip=ip)
     _show(run(work, as_json=as_json), as_json)
 
 
 async def _changed(
-    bootstrap: str,
-    user: str = "",
-    client: str = "",
-    changes: dict[str, float | None] | None = None,
+    bootstrap: str, changes: dict[str, float | None] | None = None, **whom: str
 ) -> "list[Quota]":
     from chordmq.client.admin import Admin
     from chordmq.client.permissions import list_quotas, set_quota
 
     async with Admin(bootstrap, connection()) as admin:
         if changes:
-            await set_quota(admin.cluster, user, client, changes)
+            await set_quota(admin.cluster, changes, **whom)
         return await list_quotas(admin.cluster)
 
 
@@ -96,15 +99,20 @@ def _show(quotas: "list[Quota]", as_json: bool) -> None:
     if as_json:
         show_json(
             [
-                {"user": quota.user, "client": quota.client, "limits": dict(quota.limits)}
+                {
+                    "user": quota.user,
+                    "client": quota.client,
+                    "ip": quota.ip,
+                    "limits": dict(quota.limits),
+                }
                 for quota in quotas
             ]
         )
         return
     show_table(
-        ["USER", "CLIENT ID", "LIMIT", "#VALUE"],
+        ["USER", "CLIENT ID", "ADDRESS", "LIMIT", "#VALUE"],
         [
-            (quota.user or None, quota.client or None, name, f"{value:,.10g}")
+            (quota.user or None, quota.client or None, quota.ip or None, name, f"{value:,.10g}")
             for quota in quotas
             for name, value in quota.limits.items()
         ],

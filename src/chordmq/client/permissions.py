@@ -92,10 +92,11 @@ class AclFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The limits of a user, a client id, or both; an empty part is not looked at."""
+    """The limits of a user, a client id, or both, or of an address; empty parts do not matter."""
 
     user: str = ""
     client: str = ""
+    ip: str = ""
     limits: Mapping[str, float]
 
 
@@ -179,17 +180,21 @@ async def list_quotas(cluster: Cluster) -> list[Quota]:
     for entry in answer.entries or []:
         parts = {one.entity_type: one.entity_name or DEFAULT for one in entry.entity}
         limits = {value.key: value.value for value in entry.values}
-        quotas.append(
-            Quota(user=parts.get("user", ""), client=parts.get("client-id", ""), limits=limits)
-        )
-    return sorted(quotas, key=lambda quota: (quota.user, quota.client))
+        user, client, ip = (parts.get(kind, "") for kind in ("user", "client-id", "ip"))
+        quotas.append(Quota(user=user, client=client, ip=ip, limits=limits))
+    return sorted(quotas, key=lambda quota: (quota.user, quota.client, quota.ip))
 
 
 async def set_quota(
-    cluster: Cluster, user: str, client: str, limits: Mapping[str, float | None]
+    cluster: Cluster,
+    limits: Mapping[str, float | None],
+    *,
+    user: str = "",
+    client: str = "",
+    ip: str = "",
 ) -> None:
     """Set limits, and remove (None) others."""
-    parts = [("user", user), ("client-id", client)]
+    parts = [("user", user), ("client-id", client), ("ip", ip)]
     entry = AlterClientQuotasRequestEntryData(
         entity=[
             altering.EntityData(kind, None if name == DEFAULT else name)

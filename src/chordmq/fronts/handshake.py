@@ -95,7 +95,7 @@ class TlsServer:
                 if self._listener.has_room(place[0]):
                     self._run(self._shake_hands(client, place[0]))
                 else:
-                    client.close()
+                    self._listener.turn_away(client.close)
 
     async def _shake_hands(self, client: socket.socket, address: str) -> None:
         self.under_way[address] += 1

@@ -18,6 +18,9 @@ from chordmq.fronts.handshake import BACKLOG, TlsServer
 log = structlog.get_logger(__name__)
 
 SWEEP_INTERVAL_S = 5.0
+PENALTY_MAX_S = 1.0
+TURNED_AWAY_MAX = 1_000
+"""Clients that are kept waiting for their refusal; more are refused at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +139,11 @@ class Listener:
         tls = settings.tls
         self.certificates = Certificates(tls, settings.alpn) if tls.is_on else None
         self.handshakes_failed = 0
+        self.connection_wait_s: Callable[[str], float] = lambda _: 0.0
+        """Counts a connection from an address, and returns for how long there may be no more."""
         self.tasks: asyncio.TaskGroup
+        self._penalty_s = 0.0
+        self._turned_away: set[asyncio.TimerHandle] = set()
         self._per_address: Counter[str] = Counter()
         self._server: asyncio.Server | TlsServer | None = None
         self._is_running = False
@@ -199,6 +206,11 @@ class Listener:
 
     def has_room(self, address: str) -> bool:
         """Return whether one more client may come, those counted who still agree on keys."""
+        self._penalty_s = self.connection_wait_s(address)
+        if self._penalty_s > 0:
+            self.refused += 1
+            log.warning("connection refused", listener=self.name, address=address, reason="quota")
+            return False
         settings = self.settings
         handshakes = self._server.under_way if isinstance(self._server, TlsServer) else Counter()
         if (
@@ -225,6 +237,23 @@ class Listener:
         self.connections.add(connection)
         self._per_address[address] += 1
         return True
+
+    def turn_away(self, hang_up: Callable[[], None]) -> None:
+        """Hang up on a client that was not admitted: on one that comes too often after a while.
+
+        Clients that were hung up on at once would come again at once.
+        """
+        if self._penalty_s <= 0 or len(self._turned_away) >= TURNED_AWAY_MAX:
+            hang_up()
+            return
+
+        def end() -> None:
+            self._turned_away.discard(timer)
+            hang_up()
+
+        penalty_s = min(self._penalty_s, PENALTY_MAX_S)
+        timer = asyncio.get_running_loop().call_later(penalty_s, end)
+        self._turned_away.add(timer)
 
     def replace(self, connection: Connection, successor: Connection) -> None:
         """Let another protocol go on with a connection."""

@@ -111,7 +111,8 @@ class Stream(asyncio.BufferedProtocol):
         self.host = peer[0] if peer else ""
         if not self._listener.admit(self, self.host):
             self._is_closed = True
-            self._transport.abort()
+            self._transport.pause_reading()
+            self._listener.turn_away(self._transport.abort)
             return
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH, low=0)
         self._task = self._listener.tasks.create_task(self._run())

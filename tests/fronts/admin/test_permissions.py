@@ -67,7 +67,8 @@ async def test_quotas_are_set_and_removed(http: httpx.AsyncClient) -> None:
     """C2: the limits of Kafka's own API."""
     body: dict[str, Any] = {"user": "<default>", "limits": {"producer_byte_rate": 1000}}
     quotas = (await ok(await http.put("/v1/quotas", json=body)))["quotas"]
-    assert quotas == [{"user": "<default>", "client": "", "limits": {"producer_byte_rate": 1000.0}}]
+    limits = {"producer_byte_rate": 1000.0}
+    assert quotas == [{"user": "<default>", "client": "", "ip": "", "limits": limits}]
     body["limits"] = {"producer_byte_rate": None}
     assert (await ok(await http.put("/v1/quotas", json=body)))["quotas"] == []
     assert (await http.put("/v1/quotas", json={"limits": {}})).status_code == 400

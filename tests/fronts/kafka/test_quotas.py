@@ -74,15 +74,41 @@ async def test_filters_choose_by_name_by_default_and_by_kind(ask: Ask) -> None:
     assert await found(("user", DEFAULT, None)) == 1
     assert await found(("user", SPECIFIED, None)) == 3
     assert await found(("client-id", SPECIFIED, None)) == 1
-    answer = await ask(DescribeClientQuotasRequest(components=[ComponentData("ip", EXACT, "x")]))
+    assert await found(("ip", EXACT, "10.0.0.1")) == 0
+    answer = await ask(DescribeClientQuotasRequest(components=[ComponentData("rack", EXACT, "x")]))
     assert (answer.error_code, answer.entries) == (UNSUPPORTED_VERSION, None)
+    both = [ComponentData("ip", EXACT, "10.0.0.1"), ComponentData("user", EXACT, "u")]
+    answer = await ask(DescribeClientQuotasRequest(components=both))
+    assert (answer.error_code, answer.entries) == (INVALID_REQUEST, None)
+
+
+async def test_addresses_are_limited_in_how_often_they_connect(ask: Ask, broker: Broker) -> None:
+    """C2: KIP-612; the limits of addresses and of clients are set apart."""
+    for address, rate in (("10.0.0.1", 2.0), (None, 0.0)):
+        (row,) = (await ask(change({"ip": address}, connection_creation_rate=rate))).entries
+        assert row.error_code == 0, row.error_message
+    wanted = DescribeClientQuotasRequest(components=[ComponentData("ip", SPECIFIED, None)])
+    assert shown(await ask(wanted)) == {
+        (("ip", "10.0.0.1"),): {"connection_creation_rate": 2.0},
+        (("ip", None),): {"connection_creation_rate": 0.0},
+    }
+    quotas = broker.permissions.quotas
+    waits = [quotas.connection_wait_s("10.0.0.1", 0.0) for _ in range(3)]
+    assert waits == [0.0, 0.0, 0.5]
+    assert quotas.connection_wait_s("10.0.0.9", 0.0) > 1
+    await ask(change({"ip": None}, connection_creation_rate=None))
+    assert quotas.connection_wait_s("10.0.0.9", 0.0) == 0
 
 
 @pytest.mark.parametrize(
     "request_",
     [
         change({}, producer_byte_rate=1.0),
-        change({"ip": "10.0.0.1"}, connection_creation_rate=1.0),
+        change({"ip": "10.0.0.1"}, connection_creation_rate=1.5),
+        change({"ip": "10.0.0.1"}, producer_byte_rate=1.0),
+        change({"ip": "10.0.0.1", "user": "u"}, connection_creation_rate=1.0),
+        change({"ip": "here"}, connection_creation_rate=1.0),
+        change({"user": "u"}, connection_creation_rate=1.0),
         change({"user": ""}, producer_byte_rate=1.0),
         change({"user": "u"}, speed=1.0),
         change({"user": "u"}, producer_byte_rate=-1.0),

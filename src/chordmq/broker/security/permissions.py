@@ -41,11 +41,17 @@ class AclSettings:
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The limits of one user, one client id, or both, as documents write them."""
+    """The limits of a user, a client id, or both, or of an address, as documents write them."""
 
     user: str = ""
     client: str = ""
+    ip: str = ""
     limits: dict[Limit, float]
+
+    @property
+    def entity(self) -> Entity:
+        """Return whom the limits are for."""
+        return Entity(user=self.user, client=self.client, ip=self.ip)
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,12 +179,12 @@ class Permissions:
         return Document(
             acls=self.rules(RuleFilter()),
             roles=[role for role in self.roles.values() if role != BUILT_IN.get(role.name)],
-            quotas=sorted(quotas, key=lambda quota: (quota.user, quota.client)),
+            quotas=sorted(quotas, key=lambda quota: (quota.user, quota.client, quota.ip)),
         )
 
     async def merge(self, document: Document, *, by: str = "") -> None:
         """Add everything in a document; roles and quotas of the same name are replaced."""
-        quotas = {Entity(user=q.user, client=q.client): q.limits for q in document.quotas}
+        quotas = {quota.entity: quota.limits for quota in document.quotas}
         for role in document.roles:
             check_role(role)
         for entity, limits in quotas.items():
@@ -200,7 +206,7 @@ class Permissions:
         for role in self.document().roles:
             if role.name not in named:
                 await self.remove_role(role.name, by=by)
-        limited = {Entity(user=q.user, client=q.client) for q in document.quotas}
+        limited = {quota.entity for quota in document.quotas}
         async with self._changing:
             others: dict[Entity, Mapping[Limit, float]] = {
                 entity: {} for entity, _ in self.quotas if entity not in limited
@@ -232,10 +238,9 @@ class Permissions:
         for event in events:
             if event.entry is not None:
                 quota = msgspec.json.decode(event.entry.value, type=Quota)
-                self.quotas.put(Entity(user=quota.user, client=quota.client), quota.limits)
+                self.quotas.put(quota.entity, quota.limits)
             else:
-                user, client = map(unquote, event.key.removeprefix(QUOTAS).split("/"))
-                self.quotas.put(Entity(user=user, client=client), {})
+                self.quotas.put(_entity(event.key), {})
         self._notify()
 
     async def _change_rules(self, add: list[Rule], remove: list[Rule], by: str) -> None:
@@ -264,7 +269,8 @@ class Permissions:
             await self._image.commit([], operations[start : start + size])
         for entity, limits in quotas.items():
             text = ", ".join(f"{name}={value:g}" for name, value in limits.items()) or "none"
-            self._tell(Changed("quota", added=(f"{entity.user}/{entity.client}: {text}",), by=by))
+            whom = entity.ip or f"{entity.user}/{entity.client}"
+            self._tell(Changed("quota", added=(f"{whom}: {text}",), by=by))
 
     def _notify(self) -> None:
         for listener in self.listeners:
@@ -331,10 +337,14 @@ def _rule_key(rule: Rule) -> str:
 
 
 def _quota_operation(entity: Entity, limits: Mapping[Limit, float]) -> Put | Delete:
-    key = named_key(QUOTAS, entity.user, entity.client)
-    if not limits:
-        return Delete(key)
-    return Put(key, encode(Quota(user=entity.user, client=entity.client, limits=dict(limits))))
+    names = (entity.user, entity.client, *([entity.ip] if entity.ip else []))
+    key = named_key(QUOTAS, *names)
+    return Put(key, encode(Quota(**asdict(entity), limits=dict(limits)))) if limits else Delete(key)
+
+
+def _entity(key: str) -> Entity:
+    names = map(unquote, key.removeprefix(QUOTAS).split("/"))
+    return Entity(**dict(zip(("user", "client", "ip"), names, strict=False)))
 
 
 def _numbers(limits: Mapping[Limit, float | None]) -> dict[Limit, float]:

@@ -1,4 +1,4 @@
-"""How much each user and client id may send, receive and ask for, and how long it waits if more.
+"""How much each user, client id and address may do, and how long it waits if that is more.
 
 A limit is a bucket that fills at the limit's rate and holds one second's worth. Whoever takes more
 than is there gets it and waits until the bucket would be full enough; so the rate holds however
@@ -8,6 +8,7 @@ large the pieces are. Nothing here reads a clock.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import ip_address
 
 from chordmq.errors import InvalidRequest
 
@@ -25,6 +26,12 @@ class Limit(StrEnum):
     FETCH = "consumer_byte_rate"
     REQUEST = "request_percentage"
     MUTATION = "controller_mutation_rate"
+    CONNECTION = "connection_creation_rate"
+
+
+OF_CLIENTS = (Limit.PRODUCE, Limit.FETCH, Limit.REQUEST, Limit.MUTATION)
+"""The limits of users and client ids; the other one is for addresses."""
+WHOLE = (Limit.PRODUCE, Limit.FETCH, Limit.CONNECTION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +40,12 @@ class Entity:
 
     user: str = ""
     client: str = ""
+    ip: str = ""
+    """An address; only how often clients may connect from there can be limited."""
 
 
 class Bucket:
-    """One limit of one client, in bytes, seconds of work or partitions."""
+    """One limit of one client, in bytes, seconds of work, partitions or connections."""
 
     __slots__ = ("_at_s", "_level", "rate")
 
@@ -51,6 +60,16 @@ class Bucket:
         self._level = min(grown, self.rate * BURST_S) - amount
         self._at_s = now_s
         return min(THROTTLE_MAX_S, max(0.0, -self._level / self.rate))
+
+    def take_one(self, now_s: float) -> float:
+        """Take one if there is one; else take nothing, and return for how many seconds to wait."""
+        if not self.rate:
+            return THROTTLE_MAX_S
+        self.charge(0, now_s)
+        if self._level < 1:
+            return min(THROTTLE_MAX_S, (1 - self._level) / self.rate)
+        self._level -= 1
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +122,27 @@ class Quotas:
         if found is None:
             if len(self._found) >= CACHE_SIZE_MAX:
                 self._forget()
-            found = Buckets(*(self._bucket(limit, user, client, now_s) for limit in Limit))
+            found = Buckets(*(self._bucket(limit, user, client, now_s) for limit in OF_CLIENTS))
             self._found[user, client] = found
         return found
+
+    def connection_wait_s(self, address: str, now_s: float) -> float:
+        """Count a connection from an address; return for how long there may be no more."""
+        if not self._limits:
+            return 0.0
+        key = (Limit.CONNECTION, address, "")
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            for name in (address, DEFAULT):
+                rate = self.get(Entity(ip=name)).get(Limit.CONNECTION)
+                if rate is not None:
+                    break
+            else:
+                return 0.0
+            if len(self._buckets) >= CACHE_SIZE_MAX:
+                self._forget()
+            bucket = self._buckets[key] = Bucket(rate, now_s)
+        return bucket.take_one(now_s)
 
     def _bucket(self, limit: Limit, user: str, client: str, now_s: float) -> Bucket | None:
         for entity in precedence(user, client):
@@ -137,9 +174,29 @@ def precedence(user: str, client: str) -> Iterator[Entity]:
 def check(entity: Entity, limits: Mapping[Limit, float]) -> None:
     """Raise InvalidRequest for limits that make no sense."""
     if entity == Entity():
-        raise InvalidRequest("A quota is for a user, a client id, or both.")
+        raise InvalidRequest("A quota is for a user, a client id, or both; or for an address.")
+    if entity.ip:
+        _check_address(entity)
     for limit, value in limits.items():
-        if not 0 < value < float("inf"):
+        if (limit is Limit.CONNECTION) != bool(entity.ip):
+            raise InvalidRequest(
+                f"{limit} is not a limit of {'an address' if entity.ip else 'a user or client id'}."
+            )
+        is_low = value <= 0 if limit is not Limit.CONNECTION else value < 0
+        if is_low or not value < float("inf"):
             raise InvalidRequest(f"{limit} must be a number above 0, not {value}.")
-        if limit in (Limit.PRODUCE, Limit.FETCH) and value != int(value):
+        if limit in WHOLE and value != int(value):
             raise InvalidRequest(f"{limit} must be a whole number.")
+
+
+def _check_address(entity: Entity) -> None:
+    if entity.user or entity.client:
+        raise InvalidRequest("A quota of an address cannot be one of a user or client id as well.")
+    if entity.ip == DEFAULT:
+        return
+    try:
+        is_plain = str(ip_address(entity.ip)) == entity.ip
+    except ValueError:
+        is_plain = False
+    if not is_plain:
+        raise InvalidRequest(f"{entity.ip!r} is not an address, as 10.0.0.1 or fe80::1 are.")

@@ -55,6 +55,7 @@ class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     user: str = ""
     client: str = ""
+    ip: str = ""
     limits: dict[Limit, float | None]
 
 
@@ -152,9 +153,9 @@ async def list_quotas(call: Call) -> Quotas:
 
 
 async def set_quota(call: Call, body: NewLimits) -> Quotas:
-    """Set and remove limits of one user, one client id, or both."""
+    """Set and remove limits of one user, one client id, or both; or of one address."""
     call.check(Operation.ALTER_CONFIGS, Kind.CLUSTER)
-    entity = Entity(user=body.user, client=body.client)
+    entity = Entity(user=body.user, client=body.client, ip=body.ip)
     await call.broker.permissions.set_limits({entity: body.limits}, by=_name(call))
     return Quotas(quotas=call.broker.permissions.document().quotas)
 

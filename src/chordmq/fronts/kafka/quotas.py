@@ -75,9 +75,7 @@ def _components(components: Iterable[ComponentData]) -> dict[str, str | None]:
     """Return which name each part must have; None for any."""
     wanted: dict[str, str | None] = {}
     for one in components:
-        if one.entity_type == IP:
-            raise UnsupportedVersion("Quotas of addresses are not supported.")
-        if one.entity_type not in (USER, CLIENT):
+        if one.entity_type not in (USER, CLIENT, IP):
             raise UnsupportedVersion(f"Custom entity type '{one.entity_type}' not supported")
         if one.entity_type in wanted:
             raise InvalidRequest(f"Duplicate filter component entity type {one.entity_type}")
@@ -89,6 +87,11 @@ def _components(components: Iterable[ComponentData]) -> dict[str, str | None]:
             wanted[one.entity_type] = None
         else:
             raise InvalidRequest(f"There is no match type {one.match_type}.")
+    if IP in wanted and len(wanted) > 1:
+        raise InvalidRequest(
+            "Invalid entity filter component combination, IP filter component should not be "
+            "used with user or clientId filter component."
+        )
     return wanted
 
 
@@ -100,7 +103,7 @@ def _fits(wanted: dict[str, str | None], entity: Entity, strict: bool) -> bool:
 
 
 def _parts(entity: Entity) -> dict[str, str]:
-    parts = {USER: entity.user, CLIENT: entity.client}
+    parts = {USER: entity.user, CLIENT: entity.client, IP: entity.ip}
     return {kind: name for kind, name in parts.items() if name}
 
 
@@ -111,7 +114,7 @@ def _wire(name: str) -> str | None:
 def _entity(parts: Iterable[altering.EntityData]) -> Entity:
     names: dict[str, str] = {}
     for part in parts:
-        if part.entity_type not in (USER, CLIENT):
+        if part.entity_type not in (USER, CLIENT, IP):
             raise InvalidRequest(f"There are no quotas for a {part.entity_type!r}.")
         if part.entity_type in names:
             raise InvalidRequest(f"The {part.entity_type} stands there twice.")
@@ -120,7 +123,7 @@ def _entity(parts: Iterable[altering.EntityData]) -> Entity:
                 f"{part.entity_name!r} cannot be the name of a {part.entity_type}."
             )
         names[part.entity_type] = DEFAULT if part.entity_name is None else part.entity_name
-    return Entity(user=names.get(USER, ""), client=names.get(CLIENT, ""))
+    return Entity(user=names.get(USER, ""), client=names.get(CLIENT, ""), ip=names.get(IP, ""))
 
 
 def _changes(entry: AlterClientQuotasRequestEntryData) -> dict[Limit, float | None]:
