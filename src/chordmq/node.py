@@ -24,6 +24,7 @@ from chordmq.broker.security.principal import Principal
 from chordmq.broker.security.users import Users
 from chordmq.clock import Clock
 from chordmq.cluster.image import Image
+from chordmq.cluster.measures import ring_measures
 from chordmq.cluster.state import Endpoint
 from chordmq.config import Config, demands_login, is_loopback, knows_certificates
 from chordmq.errors import (
@@ -255,6 +256,7 @@ class Node:
 
     async def _open_peer(self, clustering: Clustering, stack: AsyncExitStack) -> None:
         self._run(clustering.run(), stack)
+        self.metrics.add(lambda: ring_measures(clustering.routes))
         await self._listen(
             self.peer, lambda: PeerConnection(clustering.links, self.peer, self.config.peer)
         )

@@ -71,8 +71,6 @@ class Broker:
             self.image = Image.local(self.database, clock)
             self.members = Members(self.image, settings.node_id)
         self.identity = Identity(self.image, settings.node_id)
-        self.routes: Routes | None = None
-        """The ring, in a cluster."""
         self.permissions = Permissions(self.image, acl or AclSettings())
         self.tail = TailBudget(settings.log_memory_max_bytes, clock)
         self._catalogue = SegmentCatalogue(self.database)
@@ -104,6 +102,11 @@ class Broker:
     def settings(self) -> BrokerSettings:
         """Return the node's settings in force."""
         return self.topics.settings
+
+    @property
+    def routes(self) -> "Routes | None":
+        """Return the ring; None for a node alone."""
+        return self.clustering.routes if self.clustering is not None else None
 
     @property
     def cluster_id(self) -> str:
