@@ -213,6 +213,37 @@ def test_a_right_that_is_revoked_ends_on_the_open_connection(
         consumer.close()
 
 
+def test_a_pattern_shows_no_topic_that_its_member_may_not_know_of(
+    secure: RunningNode, admin: AdminClient, name: str
+) -> None:
+    """C4, C9: librdkafka in the consumer protocol; a right that is given later counts at once."""
+    seen, hidden = f"{name}-seen", f"{name}-hidden"
+    for topic in (seen, hidden):
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(WAIT_S)
+        assert produced(Producer(login(secure, "admin")), topic) is None
+    add(
+        admin,
+        acl(ResourceType.TOPIC, seen, AclOperation.READ),
+        acl(ResourceType.GROUP, name, AclOperation.READ),
+    )
+    settings = {"group.id": name, "auto.offset.reset": "earliest", "group.protocol": "consumer"}
+    consumer = Consumer(login(secure, "alice", **settings))
+    try:
+        consumer.subscribe([f"^{name}-.*"])
+        message = consumer.poll(WAIT_S)
+        assert message is not None
+        assert (message.error(), message.topic()) == (None, seen)
+        assert [place.topic for place in consumer.assignment()] == [seen]
+        add(admin, acl(ResourceType.TOPIC, hidden, AclOperation.READ))
+        message = consumer.poll(WAIT_S)
+        assert message is not None
+        assert (message.error(), message.topic()) == (None, hidden)
+    finally:
+        consumer.close()
+        for topic in (seen, hidden, name):
+            forget(admin, topic)
+
+
 def test_kcat_is_refused_what_its_user_may_not(secure: RunningNode, topic: str) -> None:
     """C9: it neither lists, reads nor writes the topic."""
     kcat = [installed("kcat"), "-b", secure.bootstrap]
