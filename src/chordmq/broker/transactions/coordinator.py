@@ -86,6 +86,26 @@ class GroupOffsets(Protocol):
         ...
 
 
+class Delegate(Protocol):
+    """Asks whoever looks after an id, or leads a partition."""
+
+    async def add(
+        self, transactional_id: str, producer: Incarnation, places: Collection[Place]
+    ) -> None:
+        """Let partitions join a producer's transaction."""
+        ...
+
+    async def check(
+        self, transactional_id: str, producer: Incarnation, places: Collection[Place]
+    ) -> None:
+        """Refuse unless the partitions are part of the producer's open transaction."""
+        ...
+
+    async def mark(self, place: Place, marker: Marker) -> None:
+        """End a transaction in a partition."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class Entry:
     """One transactional id: its machine, whose turn it is, and whether its markers are written."""
@@ -114,6 +134,8 @@ class TransactionCoordinator:
         self._entries: dict[str, Entry] = {}
         self._deadlines = Deadlines()
         self._tasks: asyncio.TaskGroup | None = None
+        self.delegate: Delegate | None = None
+        """Asks other nodes, in a cluster; None where this node is alone."""
         self.loaded = asyncio.Event()
         """Set once the log is read; until then clients are asked to try again."""
 
@@ -188,6 +210,24 @@ class TransactionCoordinator:
         transaction = self._entry(transactional_id).transaction
         assert transaction is not None
         transaction.check_member(producer, place)
+
+    async def enlist(
+        self,
+        transactional_id: str,
+        producer: Incarnation,
+        places: Collection[Place],
+        *,
+        is_check: bool = False,
+    ) -> None:
+        """Let partitions join, or check that they have, wherever the id is looked after."""
+        if self.delegate is not None:
+            ask = self.delegate.check if is_check else self.delegate.add
+            await ask(transactional_id, producer, places)
+        elif is_check:
+            for place in places:
+                self.check_member(transactional_id, producer, place)
+        else:
+            await self.add(transactional_id, producer, places)
 
     async def end(
         self,
@@ -415,7 +455,10 @@ class TransactionCoordinator:
         """Write a marker; a disk that is full or a node that stops only delays it."""
         while self._looks_after(entry):
             try:
-                await self.write_marker(place, marker)
+                if self.delegate is not None:
+                    await self.delegate.mark(place, marker)
+                else:
+                    await self.write_marker(place, marker)
                 return
             except (UnknownTopic, StaleProducerEpoch, CoordinatorFenced):
                 return  # deleted, or a later marker is there already

@@ -46,6 +46,7 @@ class Kind(IntEnum):
     FORWARD = 0x10
     REPLICA_FETCH = 0x20
     REPLICA_ANSWER = 0x21
+    TRANSACTION = 0x22
 
 
 class Head(NamedTuple):

@@ -27,6 +27,7 @@ from chordmq.errors import (
     InvalidTopicName,
     InvalidTransactionState,
     NotCommittedInTime,
+    NotCoordinator,
     NotEnoughReplicasAfterAppend,
     NotLeader,
     ProducerFenced,
@@ -63,12 +64,17 @@ def produce(
             call.check(Operation.WRITE, Kind.TRANSACTIONAL_ID, request.transactional_id)
         except ChordMQError as error:
             return _refusal(call, request, error)
-    if request.transactional_id is not None and call.version >= ENLISTS_SINCE:
+    if request.transactional_id is not None and _must_ask(call):
         places = _to_enlist(call, request)
         if places or call.client.enlisting:
             call.client.enlisting += 1
             return _enlisted(call, request, places)
     return _append_all(call, request)
+
+
+def _must_ask(call: Call) -> bool:
+    """Return whether another node may have to be asked, or told, before a batch is appended."""
+    return call.version >= ENLISTS_SINCE or not call.broker.topics.is_alone
 
 
 def _append_all(
@@ -234,8 +240,11 @@ async def _enlisted(
     fault: ChordMQError | None = None
     try:
         for producer in {_producer(row.records) for row in request.partitions if row.records}:
-            await call.broker.transactions.add(
-                request.transactional_id, producer, places.get(producer, ())
+            await call.broker.transactions.enlist(
+                request.transactional_id,
+                producer,
+                places.get(producer, ()),
+                is_check=call.version < ENLISTS_SINCE,
             )
     except ChordMQError as error:
         fault = error
@@ -262,6 +271,8 @@ def _check_enlisted(
     call: Call, transactional_id: str, partition: Partition, records: memoryview
 ) -> None:
     """Refuse a transaction's first batch unless its coordinator knows of the partition."""
+    if _must_ask(call):
+        return  # it has been asked
     producer = _producer(records)
     if producer.producer_id not in partition.producers.transactions:
         place = (partition.topic, partition.index)
@@ -279,6 +290,6 @@ def _code_of(error: ChordMQError, version: int) -> int:
         return TRANSACTION_ABORTABLE
     if isinstance(error, ProducerFenced):
         return code_of(StaleProducerEpoch())
-    if isinstance(error, CoordinatorLoading | CoordinatorNotAvailable):
+    if isinstance(error, CoordinatorLoading | CoordinatorNotAvailable | NotCoordinator):
         return NOT_ENOUGH_REPLICAS  # producers try again
     return code_of(error)

@@ -263,10 +263,12 @@ async def _commit_offsets(
     broker = call.broker
     producer = Incarnation(request.producer_id, request.producer_epoch)
     place = broker.groups.place_of(request.group_id)
-    if call.version >= COMMIT_ENLISTS_SINCE:
-        await broker.transactions.add(request.transactional_id, producer, [place])
-    else:
-        broker.transactions.check_member(request.transactional_id, producer, place)
+    await broker.transactions.enlist(
+        request.transactional_id,
+        producer,
+        [place],
+        is_check=call.version < COMMIT_ENLISTS_SINCE,
+    )
     identity = Identity(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
