@@ -23,6 +23,13 @@ def test_the_ring_is_drawn_clockwise_from_the_top() -> None:
     assert len(lines) == 15
 
 
+def test_nodes_that_stand_close_together_are_all_shown() -> None:
+    for turn in (0.1, 0.45, 0.6, 0.9):
+        lines = draw([row(number, turn + number / 10_000) for number in range(1, 6)])
+        text = "\n".join(lines)
+        assert all(f"({number})" in text for number in range(1, 6))
+
+
 def test_a_node_alone_is_listed_without_a_ring(cli: CommandLine, node: RunningNode) -> None:
     shown = cli.ok("cluster", "show", "--url", node.http)
     assert "controller" in shown.out

@@ -13,7 +13,7 @@ from chordmq.cli.output import show_facts, show_json, show_table
 RADIUS_ROWS = 7
 COLUMNS_PER_ROW = 2.1
 """A letter is about twice as high as it is wide."""
-LABEL_WIDTH = 8
+LABEL_WIDTH = 40
 DOTS = 72
 
 app = typer.Typer(
@@ -114,6 +114,12 @@ def draw(nodes: list[Body]) -> list[str]:
         row, column = spot(turn)
         mark = "†" if not node["live"] else "*" if node["controller"] else ""
         label = f"({node['id']}{mark})"
+        # Who stands where another stands already is written beside it, further out.
+        step = len(label) if turn <= 0.5 else -len(label)
         start = column if turn <= 0.5 else column - len(label) + 1
+        while any(letter not in " ·" for letter in lines[row][start : start + len(label)]):
+            start += step
         lines[row][start : start + len(label)] = label
-    return ["".join(line).rstrip() for line in lines]
+    shown = ["".join(line).rstrip() for line in lines]
+    indent = min(len(line) - len(line.lstrip()) for line in shown)
+    return [line[indent:] for line in shown]

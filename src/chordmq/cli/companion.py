@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 REST_FIRST_S, REST_MOST_S = 2.0, 120.0
@@ -22,6 +23,7 @@ class Companion:
     name: str
     command: Sequence[str]
     log: Path
+    niceness: int = NICENESS
 
 
 async def keep_running(companion: Companion, tell: Callable[[str], None]) -> None:
@@ -36,7 +38,7 @@ async def keep_running(companion: Companion, tell: Callable[[str], None]) -> Non
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                preexec_fn=_follow_parent,
+                preexec_fn=partial(_follow_parent, companion.niceness),
             )
         try:
             status = await process.wait()
@@ -48,10 +50,10 @@ async def keep_running(companion: Companion, tell: Callable[[str], None]) -> Non
         rest_s = min(REST_MOST_S, rest_s * 2)
 
 
-def _follow_parent() -> None:
+def _follow_parent(niceness: int) -> None:
     """Have the kernel end this process when the node dies, even by kill -9."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
-    os.nice(NICENESS)
+    os.nice(niceness)
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

@@ -49,8 +49,19 @@ WithPipeline = Annotated[
 ]
 
 
+Nodes = Annotated[
+    int,
+    typer.Option(
+        "--nodes", "-n", min=1, max=9, help="Nodes of a cluster on this machine, with an etcd."
+    ),
+]
+
+
 def up(
-    assignments: Assignments = None, insecure: Insecure = False, pipeline: WithPipeline = None
+    assignments: Assignments = None,
+    insecure: Insecure = False,
+    pipeline: WithPipeline = None,
+    nodes: Nodes = 1,
 ) -> None:
     """Start everything with no configuration; data goes to ./data.
 
@@ -60,8 +71,16 @@ def up(
       chordmq topics create hello
       echo world | chordmq produce hello
       chordmq consume hello
+
+    With --nodes 3 a whole cluster starts, whose nodes replicate everything three times.
     """
     config = read_config(None, assignments or [], insecure)
+    if nodes > 1:
+        from chordmq.cli.local_cluster import run_cluster
+
+        given = [*(assignments or []), *(["insecure=true"] if insecure else [])]
+        run_cluster(config, nodes, given)
+        return
     if pipeline is None:
         pipeline = can_run_spark()
     run(config, welcome, companions_for if pipeline else no_companions)

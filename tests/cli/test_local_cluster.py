@@ -1,0 +1,95 @@
+"""`chordmq up --nodes 3`: a cluster on this machine, started and stopped by one command."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LISTENERS = ("kafka", "http", "framed", "peer", "mqtt", "amqp", "provider", "capnp", "grpc")
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run a cluster of three on free ports; whatever is left of it is killed."""
+    command = [sys.executable, "-m", "chordmq", "up", "--nodes", "3"]
+    for name in LISTENERS:
+        command += ["--set", f"{name}.port=0"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
+    yield process
+    children = children_of(process.pid)
+    process.kill()
+    process.communicate()
+    for child in children:
+        try:
+            os.kill(child, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    try:
+        return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+    except FileNotFoundError:
+        return []
+
+
+def addresses(process: subprocess.Popen[str]) -> list[str]:
+    """Return the HTTP addresses that the welcome names."""
+    assert process.stdout is not None
+    found: list[str] = []
+    for line in process.stdout:
+        found += re.findall(r"HTTP (http://\S+)", line)
+        if "stops all nodes" in line:
+            break
+    return found
+
+
+def test_one_command_starts_a_cluster_and_stops_all_of_it(
+    cluster: subprocess.Popen[str],
+) -> None:
+    """X2, A10: nodes that find each other, with their etcd, from one command."""
+    urls = addresses(cluster)
+    assert len(urls) == 3
+    children = children_of(cluster.pid)
+    assert len(children) == 4
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        with urllib.request.urlopen(f"{urls[2]}/v1/cluster", timeout=10) as answer:
+            shown = json.load(answer)
+        if all(node["live"] and node["linked"] for node in shown["nodes"]):
+            break
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.05)
+    assert [node["id"] for node in shown["nodes"]] == [1, 2, 3]
+    assert sum(node["controller"] for node in shown["nodes"]) == 1
+    assert sorted(shown["ring"]["successors"]) == [1, 2]
+    with urllib.request.urlopen(f"{urls[0]}/v1/cluster/owners/orders", timeout=10) as answer:
+        assert json.load(answer)["node"] in (1, 2, 3)
+    cluster.send_signal(signal.SIGINT)
+    assert cluster.wait(PATIENCE_S) == 0
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
+
+
+def test_without_etcd_people_are_told_what_to_install(tmp_path: Path) -> None:
+    python = Path(sys.executable)
+    outcome = subprocess.run(
+        [str(python), "-m", "chordmq", "up", "--nodes", "2"], cwd=tmp_path, check=False,
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert shutil.which("etcd") is not None, "it is there on this machine"
+    assert outcome.returncode == 1
+    assert "etcd-server" in outcome.stderr
