@@ -23,6 +23,7 @@ from chordmq.broker.sessions import Sessions
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topics import Topic, Topics
 from chordmq.broker.transactions.coordinator import TransactionCoordinator
+from chordmq.broker.transactions.delegation import Delegation
 from chordmq.broker.upkeep import Upkeep
 from chordmq.clock import Clock
 from chordmq.cluster.identity import Identity
@@ -94,6 +95,7 @@ class Broker:
         self.queues = Queues(self)
         self.presence = Presence()
         self.topics.on_deleted = self._forget_topic
+        self._follow_leaders()
         self.upkeep = Upkeep(directory, self.partitions, settings, self.shared)
         self._producer_ids: Iterator[int] = iter(())
         self._producer_ids_lock = asyncio.Lock()
@@ -181,6 +183,15 @@ class Broker:
         self.shared.flusher.close()
         self.topics.close()
         self.database.close()
+
+    def _follow_leaders(self) -> None:
+        """Have coordinators look after what this node leads, and ask other nodes for the rest."""
+        if self.clustering is None:
+            return
+        for coordinator in (self.groups, self.transactions):
+            self.topics.watchers.append(coordinator.look_again)
+            self.clustering.replicas.on_turned.append(coordinator.look_again)
+        Delegation(self.clustering.links, self.topics, self.transactions)
 
     def _forget_topic(self, topic: str) -> None:
         self.groups.forget_topic(topic)

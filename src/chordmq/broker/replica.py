@@ -87,8 +87,8 @@ class Node(Protocol):
         """Write a change of the in-sync set to the store, and bring what became of it."""
         ...
 
-    def turned(self, replica: "Replica") -> None:
-        """Tell those who need to know that the replica leads now, or does not."""
+    def turned(self) -> None:
+        """Tell those who need to know that a replica leads now, or does not."""
         ...
 
     def fetch_ids(self) -> "FetchIds":
@@ -224,7 +224,7 @@ class Replica:
                 self._node.fetch_ids(),
             )
             self.fetch()
-        self._node.turned(self)
+        self._node.turned()
 
     def _lead(self, state: PartitionState, revision: int) -> None:
         partition, now_s = self.partition, self._node.now_s()

@@ -59,8 +59,8 @@ class Replicas:
         self.broker_epoch = 0
         self.lease = Lease()
         self.rules_lag_max_s = LAG_MAX_S
-        self.on_turned: list[Callable[[Replica], None]] = []
-        """Told of each copy that has begun to lead, or to follow, or neither."""
+        self.on_turned: list[Callable[[], None]] = []
+        """Told whenever a copy has begun to lead, or to follow, or neither."""
         self._clock = clock
         self._find = find
         self._wire: Wire | None = None
@@ -146,10 +146,10 @@ class Replicas:
         """Write a change of an in-sync set to the store."""
         self._start(self._write(replica, proposal))
 
-    def turned(self, replica: Replica) -> None:
+    def turned(self) -> None:
         """Tell those who need to know that a copy leads now, or does not."""
         for watcher in self.on_turned:
-            watcher(replica)
+            watcher()
 
     # Messages.
 
