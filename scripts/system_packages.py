@@ -32,8 +32,13 @@ GROUPS: dict[str, dict[str, Present]] = {
         "iproute2": command("ip"),
         "chromium": command("chromium"),
         "etcd-server": command("etcd"),
-        # It lies where only administrators' paths lead.
+        "rabbitmq-server": lambda: Path("/usr/lib/rabbitmq/bin/rabbitmq-server").exists(),
+        "g++": lambda: Path("/usr/bin/g++").exists(),
+        "capnproto": lambda: Path("/usr/bin/capnp").exists(),
+        "libcapnp-dev": lambda: Path("/usr/include/capnp/ez-rpc.h").exists(),
+        # They lie where only administrators' paths lead.
         "slapd": lambda: Path("/usr/sbin/slapd").exists(),
+        "nftables": lambda: Path("/usr/sbin/nft").exists(),
     },
 }
 

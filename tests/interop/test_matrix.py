@@ -6,6 +6,7 @@ import uuid
 import httpx
 import pytest
 
+from tests.interop.doors.amqp import Amqp
 from tests.interop.doors.door import Door, Sample
 from tests.interop.doors.framed import Framed
 from tests.interop.doors.http import Http, HttpRaw
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.interop
 
 DOORS: dict[str, Door] = {
     "kafka": Kafka(),
+    "amqp": Amqp(),
     "framed": Framed(),
     "provider": Provider(),
     "http": Http(),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from chordmq.broker.queues.queue import REJECTED, Entry, Queue
-from chordmq.codecs.amqp.content import Envelope, changed
+from chordmq.codecs.amqp.content import EXPIRATION, Envelope, with_headers, without
 
 DEATHS = "x-death"
 
@@ -33,7 +33,7 @@ def dead_letter(queue: Queue, entry: Entry, reason: str, now_ms: int) -> Envelop
     if rules.dead_letter_key is not None:
         headers.pop("CC", None)
     key = envelope.key if rules.dead_letter_key is None else rules.dead_letter_key
-    left = changed(properties, headers=headers, expiration=None)
+    left = with_headers(without(properties, EXPIRATION), headers)
     return Envelope(envelope.vhost, exchange, key, left)
 
 

@@ -2,12 +2,18 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from chordmq.broker.names import name_of
-from chordmq.codecs.amqp.content import HEADER_NAME, Envelope, Properties, new_properties
+from chordmq.codecs.amqp.content import (
+    DELIVERY_MODE,
+    HEADER_NAME,
+    HEADERS,
+    TIMESTAMP,
+    Envelope,
+    Properties,
+    new_properties,
+)
 from chordmq.records.record import Headers, Record
 
 ROOT = "/"
@@ -19,6 +25,8 @@ TRANSIENT = "amqp.transient"
 KEY_HEADER = "chordmq.key"
 """The key of a record, where it cannot be a routing key."""
 TIME_HEADER = "timestamp_in_ms"
+NULL_HEADER = "chordmq.null"
+"""Says that a record has no value at all, which an empty body cannot."""
 EXCEPT_HEADER = "chordmq.amqp.except"
 """Queues that were full when a message was published, and do not get it."""
 OWN_PREFIX = "chordmq."
@@ -69,10 +77,22 @@ def visible_headers(properties: Properties) -> Headers:
     if not properties.headers:
         return ()
     return tuple(
-        (name, _as_bytes(value))
+        (name, _as_bytes(one))
         for name, value in properties.headers.items()
-        if name not in (KEY_HEADER, TIME_HEADER, "BCC")
+        if name not in (KEY_HEADER, TIME_HEADER, NULL_HEADER, "BCC")
+        for one in (value if isinstance(value, list) else (value,))
     )
+
+
+def is_null(properties: Properties) -> bool:
+    """Return whether an empty body stands for no value at all."""
+    return bool(properties.headers) and properties.headers.get(NULL_HEADER) is True
+
+
+def is_plain(properties: Properties) -> bool:
+    """Return whether a record can say all that the properties do."""
+    flags = int.from_bytes(properties.raw[:2], "big")
+    return not flags & ~(HEADERS | TIMESTAMP | DELIVERY_MODE)
 
 
 def _as_bytes(value: Any) -> bytes | None:
@@ -99,25 +119,35 @@ def record_time(properties: Properties, now_ms: int) -> int:
     if isinstance(exact, int) and not isinstance(exact, bool) and 0 <= exact < 2**62:
         return exact
     if properties.timestamp is not None:
-        return int(properties.timestamp.timestamp() * 1000)
+        return min(properties.timestamp, 2**52) * 1000
     return now_ms
 
 
 def foreign_envelope(vhost: str, exchange: str, key: str, record: Record) -> Envelope:
     """Return what a record of another front is as a message."""
-    headers: dict[str, Any] = dict(_table(record.headers))
+    headers = _table(record.headers)
     headers[TIME_HEADER] = record.timestamp
-    if record.key is not None and record.key != key.encode():
+    if record.key is not None and (not record.key or record.key != key.encode()):
         headers[KEY_HEADER] = _as_value(record.key)
-    stamp = datetime.fromtimestamp(max(record.timestamp, 0) // 1000, UTC)
-    properties = new_properties(headers=headers, timestamp=stamp, delivery_mode=2)
-    return Envelope(vhost, exchange, key, properties)
+    if record.value is None:
+        headers[NULL_HEADER] = True
+    return Envelope(vhost, exchange, key, new_properties(headers, record.timestamp // 1000))
 
 
-def _table(headers: Headers) -> Iterator[tuple[str, Any]]:
-    for name, value in headers:
-        if not name.startswith(OWN_PREFIX) and len(name.encode()) <= SHORT_MAX:
-            yield name, None if value is None else _as_value(value)
+def _table(headers: Headers) -> dict[str, Any]:
+    """Return a record's headers as a table; a name that comes more than once has a list."""
+    table: dict[str, Any] = {}
+    for name, data in headers:
+        if name.startswith(OWN_PREFIX) or len(name.encode()) > SHORT_MAX:
+            continue
+        value = None if data is None else _as_value(data)
+        if name not in table:
+            table[name] = value
+        elif isinstance(table[name], list):
+            table[name].append(value)
+        else:
+            table[name] = [table[name], value]
+    return table
 
 
 def _as_value(data: bytes) -> str | bytearray:

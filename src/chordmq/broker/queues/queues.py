@@ -35,7 +35,7 @@ from chordmq.codecs.amqp.content import Envelope
 from chordmq.errors import (
     ChordMQError,
     DeclaredOtherwise,
-    QueueLocked,
+    PolicyViolation,
     UnknownQueue,
 )
 from chordmq.records.record import Record
@@ -394,11 +394,11 @@ class Queues:
             await self.delete_exchange(vhost, name, if_unused=False)
 
     def consume(self, queue: Queue, consumer: Consumer, *, exclusive: bool) -> None:
-        """Let a client have a queue's messages; raise QueueLocked if another has it for itself."""
+        """Let a client have a queue's messages; raise PolicyViolation if one has it for itself."""
         if queue.is_deleted:
             raise UnknownQueue(f"no queue '{queue.name}' in vhost '{queue.facts.vhost}'")
         if queue.is_exclusively_consumed or (exclusive and queue.consumers):
-            raise QueueLocked(f"queue '{queue.name}' in exclusive use")
+            raise PolicyViolation(f"queue '{queue.name}' in exclusive use")
         queue.is_exclusively_consumed = exclusive
         queue.add_consumer(consumer)
         self._alarm.discard(UNUSED + _name(queue))

@@ -5,29 +5,60 @@ holds: stamp (8 bytes), virtual host, exchange and routing key (short strings), 
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from pamqp import commands, decode
-
-from chordmq.codecs.amqp.frames import FAULTS, short
+from chordmq.codecs.amqp.frames import short
+from chordmq.codecs.amqp.tables import Table, read_table, write_table
 from chordmq.errors import DecodeError
 
-Table = Mapping[str, Any]
-
 HEADER_NAME = "chordmq.amqp"
-NO_PROPERTIES = b"\x00\x00"
 CONTENT_TYPE, ENCODING, HEADERS, DELIVERY_MODE = 0x8000, 0x4000, 0x2000, 0x1000
 PRIORITY, CORRELATION_ID, REPLY_TO, EXPIRATION = 0x0800, 0x0400, 0x0200, 0x0100
 MESSAGE_ID, TIMESTAMP, TYPE, USER_ID = 0x0080, 0x0040, 0x0020, 0x0010
+APP_ID, CLUSTER_ID = 0x0008, 0x0004
 CACHED = 4096
-PERSISTENT = 2
 
 _U16 = struct.Struct(">H")
+_U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
+
+
+def _string_end(data: bytes, at: int) -> int:
+    return at + 1 + data[at]
+
+
+def _octet_end(data: bytes, at: int) -> int:
+    return at + 1
+
+
+def _table_end(data: bytes, at: int) -> int:
+    return at + 4 + int(_U32.unpack_from(data, at)[0])
+
+
+def _time_end(data: bytes, at: int) -> int:
+    return at + 8
+
+
+_ENDS: dict[int, Callable[[bytes, int], int]] = {
+    CONTENT_TYPE: _string_end,
+    ENCODING: _string_end,
+    HEADERS: _table_end,
+    DELIVERY_MODE: _octet_end,
+    PRIORITY: _octet_end,
+    CORRELATION_ID: _string_end,
+    REPLY_TO: _string_end,
+    EXPIRATION: _string_end,
+    MESSAGE_ID: _string_end,
+    TIMESTAMP: _time_end,
+    TYPE: _string_end,
+    USER_ID: _string_end,
+    APP_ID: _string_end,
+    CLUSTER_ID: _string_end,
+}
+"""Where each property ends, in the order in which they stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +69,8 @@ class Properties:
     headers: Table = field(default_factory=dict)
     priority: int | None = None
     expiration: str | None = None
-    timestamp: datetime | None = None
+    timestamp: int | None = None
+    """Seconds since 1970."""
     user_id: str | None = None
     reply_to: str | None = None
 
@@ -67,36 +99,70 @@ class Envelope:
 def read_properties(raw: bytes) -> Properties:
     """Return properties; raise DecodeError if they cannot be read."""
     try:
-        flags = _U16.unpack_from(raw)[0]
-        if flags & 1:
-            raise DecodeError("properties with more than fifteen flags")
-        found = commands.Basic.Properties()
-        found.unmarshal(flags, raw[2:])
-    except FAULTS as fault:
+        parts = _parts(raw)
+        table = parts.get(HEADERS)
+        timestamp = parts.get(TIMESTAMP)
+        priority = parts.get(PRIORITY)
+        return Properties(
+            raw,
+            {} if table is None else read_table(table[4:]),
+            None if priority is None else priority[0],
+            _text(parts.get(EXPIRATION)),
+            None if timestamp is None else _U64.unpack(timestamp)[0],
+            _text(parts.get(USER_ID)),
+            _text(parts.get(REPLY_TO)),
+        )
+    except (struct.error, IndexError, UnicodeError) as fault:
         raise DecodeError(f"properties cannot be read: {fault}") from fault
-    return Properties(
-        raw,
-        found.headers or {},
-        found.priority,
-        found.expiration,
-        found.timestamp,
-        found.user_id,
-        found.reply_to,
-    )
 
 
-def changed(properties: Properties, **changes: Any) -> Properties:
-    """Return properties with other values; None takes one away."""
-    found = commands.Basic.Properties()
-    found.unmarshal(_U16.unpack_from(properties.raw)[0], properties.raw[2:])
-    for name, value in changes.items():
-        setattr(found, name, value)
-    return read_properties(found.marshal())
+def _parts(raw: bytes) -> dict[int, bytes]:
+    """Return the bytes of each property that is there."""
+    flags = _U16.unpack_from(raw)[0]
+    if flags & 3:
+        raise DecodeError(f"no properties have the flags {flags:#x}")
+    parts: dict[int, bytes] = {}
+    at = 2
+    for flag, end in _ENDS.items():
+        if flags & flag:
+            stop = end(raw, at)
+            if stop > len(raw):
+                raise DecodeError("properties end too early")
+            parts[flag] = raw[at:stop]
+            at = stop
+    if at != len(raw):
+        raise DecodeError("bytes follow the last property")
+    return parts
 
 
-def new_properties(**values: Any) -> Properties:
-    """Return properties made of values."""
-    return read_properties(commands.Basic.Properties(**values).marshal())
+def _text(part: bytes | None) -> str | None:
+    return None if part is None else part[1:].decode()
+
+
+def _joined(parts: dict[int, bytes]) -> Properties:
+    flags = sum(parts)
+    return read_properties(_U16.pack(flags) + b"".join(parts[f] for f in _ENDS if f in parts))
+
+
+def with_headers(properties: Properties, headers: Table) -> Properties:
+    """Return properties with another table of headers."""
+    return _joined(_parts(properties.raw) | {HEADERS: write_table(headers)})
+
+
+def without(properties: Properties, flag: int) -> Properties:
+    """Return properties without one of them."""
+    return _joined({one: part for one, part in _parts(properties.raw).items() if one != flag})
+
+
+def with_reply_to(properties: Properties, name: str) -> Properties:
+    """Return properties that ask for answers somewhere else."""
+    return _joined(_parts(properties.raw) | {REPLY_TO: short(name)})
+
+
+def new_properties(headers: Table, timestamp_s: int) -> Properties:
+    """Return the properties of a message that is to be kept."""
+    parts = {DELIVERY_MODE: b"\x02", TIMESTAMP: _U64.pack(max(timestamp_s, 0))}
+    return _joined(parts | {HEADERS: write_table(headers)})
 
 
 def write_envelope(stamp: int, envelope: Envelope) -> bytes:
@@ -131,11 +197,3 @@ def _texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, list):
         return tuple(one for one in value if isinstance(one, str))
     return ()
-
-
-def read_table(data: bytes) -> Table:
-    """Return a table without its length, as AMQPLAIN has it; raise DecodeError if it is none."""
-    try:
-        return decode.field_table(len(data).to_bytes(4, "big") + data)[1]
-    except FAULTS as fault:
-        raise DecodeError(f"a table cannot be read: {fault}") from fault

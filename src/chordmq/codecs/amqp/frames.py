@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pamqp import base, commands, frame
-from pamqp.exceptions import PAMQPException
 
+from chordmq.codecs.amqp.tables import FAULTS
 from chordmq.errors import DecodeError
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
@@ -32,20 +32,6 @@ _CONTENT = struct.Struct(">HHQ")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 _TAGGED = struct.Struct(">BHIIQBB")
-
-FAULTS = (
-    PAMQPException,
-    struct.error,
-    UnicodeError,
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    OverflowError,
-    OSError,
-    RecursionError,
-)
-"""What pamqp raises when bytes are not what they should be."""
 
 
 class Publish(NamedTuple):

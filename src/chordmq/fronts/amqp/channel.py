@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pamqp import commands
 
 from chordmq.broker.queues.queue import Entry, Queue
-from chordmq.codecs.amqp.content import Envelope, changed
+from chordmq.codecs.amqp.content import Envelope, with_headers
 from chordmq.codecs.amqp.frames import (
     ACK,
     Publish,
@@ -226,7 +226,7 @@ def delivered(queue: Queue, entry: Entry) -> Envelope:
     elif "BCC" not in headers:
         return envelope
     shown = {name: value for name, value in headers.items() if name != "BCC"}
-    properties = changed(envelope.properties, headers=shown)
+    properties = with_headers(envelope.properties, shown)
     return Envelope(envelope.vhost, envelope.exchange, envelope.key, properties)
 
 

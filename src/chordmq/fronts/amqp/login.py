@@ -2,7 +2,7 @@
 
 from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import ANONYMOUS, Principal
-from chordmq.codecs.amqp.content import read_table
+from chordmq.codecs.amqp.tables import read_table
 from chordmq.errors import AuthenticationFailed, DecodeError
 from chordmq.fronts.amqp.errors import Fault
 

@@ -8,10 +8,10 @@ from pamqp import commands
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.queues.exchanges import DEFAULT
-from chordmq.broker.queues.places import record_time
+from chordmq.broker.queues.places import is_null, is_plain, record_time, visible_headers
 from chordmq.broker.queues.queue import Queue
 from chordmq.broker.security.acl import Operation
-from chordmq.codecs.amqp.content import Envelope, Properties, changed, read_properties
+from chordmq.codecs.amqp.content import Envelope, Properties, read_properties, with_reply_to
 from chordmq.codecs.amqp.frames import PUBLISH, Publish, content_frames, method_frame
 from chordmq.errors import ChordMQError, DecodeError
 from chordmq.fronts.amqp.confirms import Group
@@ -36,8 +36,10 @@ class Plan(NamedTuple):
     envelope: Envelope
     is_routed: bool
     """Whether any queue gets them."""
-    limited: tuple[Queue, ...]
+    limited: tuple[Queue, ...] = ()
     """Queues that refuse messages when they are full."""
+    is_null: bool = False
+    """Whether an empty body stands for no value at all."""
 
 
 class Batch:
@@ -116,7 +118,8 @@ class Publisher:
         batch = self._batches.get(plan.partition)
         if batch is None:
             batch = self._batches[plan.partition] = Batch()
-        batch.add(NewRecord(plan.time_ms, plan.key, event.body, headers or ()))
+        body = None if plan.is_null and not event.body else event.body
+        batch.add(NewRecord(plan.time_ms, plan.key, body, headers or ()))
         if group is None:
             batch.unconfirmed[channel] = None
         else:
@@ -189,20 +192,26 @@ class Publisher:
             name = publishing.topic_of(vhost, envelope)
             targets = vhost.targets(envelope)
             if name is None:
-                return Plan(None, None, (), 0, envelope, bool(targets), ())
+                return Plan(None, None, (), 0, envelope, bool(targets))
             connection.check(Operation.WRITE, name)
             topic = await publishing.ensure(vhost, name)
         except ChordMQError as error:
             raise fault_of(error, PUBLISH) from None
-        limited = tuple(queue for queue in targets if queue.rules.overflow != "drop-head")
+        # What goes to a topic and to no queue needs no envelope, and looks like all other records.
+        is_bare = event.exchange == DEFAULT and event.key not in vhost.queues
+        if is_bare and not targets and is_plain(properties):
+            headers = visible_headers(properties)
+        else:
+            headers = publishing.headers_of(publishing.stamp(), envelope)
         return Plan(
             publishing.partition_of(vhost, topic, envelope),
             publishing.key_of(vhost, envelope),
-            publishing.headers_of(publishing.stamp(), envelope),
+            headers,
             record_time(properties, self._front.listener.clock.now_ms()),
             envelope,
-            bool(targets),
-            limited,
+            bool(targets) or is_bare,
+            tuple(queue for queue in targets if queue.rules.overflow != "drop-head"),
+            is_null(properties),
         )
 
     def _checked(self, event: Publish) -> Properties:
@@ -218,12 +227,12 @@ class Publisher:
             name = self._connection.login_name
             raise Fault(406, f"user_id property set to {user!r} but the user was {name!r}", PUBLISH)
         if properties.reply_to == REPLY_TO:
-            return changed(properties, reply_to=self._connection.reply_name())
+            return with_reply_to(properties, self._connection.reply_name())
         return properties
 
     def _reply_plan(self, envelope: Envelope) -> Plan:
         waiting = envelope.key in self._front.replies
-        return Plan(None, None, (), 0, envelope, waiting, ())
+        return Plan(None, None, (), 0, envelope, waiting)
 
     def _reply(self, event: Publish, plan: Plan) -> None:
         """Hand an answer straight to the client that waits for it; what has no place is dropped."""
