@@ -43,7 +43,7 @@ def calls(programs: Path) -> list[str]:
 
 
 def test_only_what_is_missing_is_installed(programs: Path) -> None:
-    for name in ("javac", "mvn", "chromium"):
+    for name in ("javac", "mvn", "chromium", "etcd"):
         program(programs, name)
     result = run(programs, "test")
     assert result.returncode == 0, result.stderr
