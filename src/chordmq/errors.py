@@ -357,6 +357,22 @@ class InvalidRecordState(ChordMQError):
     """A consumer settles records that it does not hold."""
 
 
+class EligibleLeadersNotAvailable(ChordMQError):
+    """No replica that may lead the partition lives."""
+
+
+class PreferredLeaderNotAvailable(ChordMQError):
+    """The preferred replica cannot lead the partition now."""
+
+
+class UnknownBroker(ChordMQError):
+    """No node with this number is registered."""
+
+
+class BrokerIsLive(ChordMQError):
+    """The node lives, so that it cannot be unregistered."""
+
+
 class BrokerIdTaken(ChordMQError):
     """Another node, or another data directory, has this node's number."""
 

@@ -325,7 +325,7 @@ async def test_a_stored_setting_that_is_no_longer_known_does_not_stop_the_node(
     database = Database(tmp_path / "meta.db")
     table = table_in(database)
     stored = {"gone": "1", "retention.ms": "8"}
-    await table.set_settings(replace(table.rows()[0], settings=stored))
+    await table.change(replace(table.rows()[0], settings=stored))
     database.close()
     async with opened(tmp_path) as topics:
         assert topics.get("t").settings.retention_ms == 8

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.audit.auditor import Auditor
-from chordmq.broker.clustering import Clustering
+from chordmq.broker.clustering import Clustering, RuleBook
 from chordmq.broker.cursors.cursors import Cursors
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.groups.coordinator import GroupCoordinator
@@ -26,6 +26,7 @@ from chordmq.broker.transactions.coordinator import TransactionCoordinator
 from chordmq.broker.transactions.delegation import Delegation
 from chordmq.broker.upkeep import Upkeep
 from chordmq.clock import Clock
+from chordmq.cluster.administration import Administration
 from chordmq.cluster.identity import Identity
 from chordmq.cluster.image import Image
 from chordmq.cluster.members import Members
@@ -80,6 +81,9 @@ class Broker:
         self.topics = Topics(self._logs, self._table, settings, self._open_partition)
         if clustering is not None:
             clustering.serve(self.topics)
+        self.administration = Administration(
+            self.image, self.members, RuleBook(self.image, settings)
+        )
         self.audit = Auditor(self, directory, HeadTable(self.database))
         self.group_settings = GroupOverrides(self.image, settings)
         self.groups = GroupCoordinator(self, self.group_settings.of)

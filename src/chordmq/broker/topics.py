@@ -222,6 +222,7 @@ class Topics:
 
         async def work() -> Topic:
             row = self.check_new(name, partitions, replication_factor, given)
+            row = replace(row, is_manual=bool(assignment))
             return await self._create(row, assignment)
 
         return await self._change(work)
@@ -319,9 +320,21 @@ class Topics:
         overrides = dict(alter(topic.overrides))
         settings = self.settings.topic_defaults().with_texts(overrides)
         if not validate_only:
-            await self._table.set_settings(replace(self._row(topic), settings=overrides))
+            await self._table.change(replace(self._row(topic), settings=overrides))
             topic.overrides = overrides
             _apply(topic, settings)
+
+    async def take_from_ring(self, name: str) -> None:
+        """Leave the partitions of a topic from now on where a person has put them."""
+        if self.is_alone:
+            return
+
+        async def work() -> None:
+            row = self._row(self.get(name))
+            if not row.is_manual:
+                await self._table.change(replace(row, is_manual=True))
+
+        await self._change(work)
 
     async def alter_node_settings(self, alter: Alteration, *, validate_only: bool = False) -> None:
         """Change the defaults of all topics to what `alter` makes of the dynamic ones."""

@@ -42,6 +42,8 @@ class TopicRow:
     partitions: int
     settings: Mapping[str, str] = field(default_factory=dict)
     replication_factor: int = 1
+    is_manual: bool = False
+    """Whether a person has said who holds its partitions, and not the ring."""
 
 
 class TopicTable:
@@ -104,8 +106,8 @@ class TopicTable:
         await self._put_states(row.id, range(now, row.partitions), states, as_before)
         await self.image.commit(as_before, [_put(row)])
 
-    async def set_settings(self, row: TopicRow) -> None:
-        """Replace all settings of a topic by those of the row."""
+    async def change(self, row: TopicRow) -> None:
+        """Replace what is said of a topic, but for its partitions, by the row."""
         entry = self._entry(row)
         await self.image.commit([unchanged(entry.key, entry)], [_put(row)])
 
@@ -159,6 +161,7 @@ def _row(entry: Entry) -> TopicRow:
         state.partitions,
         state.settings,
         state.replication_factor,
+        state.is_manual,
     )
 
 
@@ -168,5 +171,6 @@ def _put(row: TopicRow) -> Put:
         partitions=row.partitions,
         replication_factor=row.replication_factor,
         settings=dict(row.settings),
+        is_manual=row.is_manual,
     )
     return Put(topic_key(row.name), encode(state))

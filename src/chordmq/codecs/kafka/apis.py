@@ -60,6 +60,7 @@ APIS: dict[int, Api] = {
     57: Api("UpdateFeatures", "update_features", range(3), 0),
     60: Api("DescribeCluster", "describe_cluster", range(3), 0),
     61: Api("DescribeProducers", "describe_producers", range(1), 0),
+    64: Api("UnregisterBroker", "unregister_broker", range(1), 0),
     65: Api("DescribeTransactions", "describe_transactions", range(1), 0),
     66: Api("ListTransactions", "list_transactions", range(3), 0),
     68: Api("ConsumerGroupHeartbeat", "consumer_group_heartbeat", range(2), 0),

@@ -2,7 +2,9 @@
 
 import re
 import shutil
+from collections.abc import Coroutine
 
+from chordmq.broker.internal_log import java_hash
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.topics import Topic
 from chordmq.codecs.kafka.messages.describe_cluster import (
@@ -33,8 +35,12 @@ from chordmq.errors import ChordMQError, InvalidRequest
 from chordmq.fronts.kafka.access import cluster_operations
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of, reason_of
+from chordmq.fronts.kafka.nodes import leader, nodes, registered
 
 GROUP, TRANSACTION, SHARE = range(3)
+LOGS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
+"""The topics that are made for whoever asks for their leaders."""
+SHARE_LOG = "__share_group_state"
 SHARE_SINCE = 6
 SHARE_KEY = r".+:[\w-]{22}:[0-9]{1,9}"
 """Group, topic id and partition of a share group's state."""
@@ -52,20 +58,44 @@ def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClu
             error_code=MISMATCHED_ENDPOINT_TYPE if is_known else UNSUPPORTED_ENDPOINT_TYPE,
             error_message="This listener serves brokers, not controllers.",
         )
-    host, port = call.advertised
-    node_id = call.broker.node_id
+    wanted = registered(call) if request.include_fenced_brokers else nodes(call)
     return DescribeClusterResponse(
         cluster_id=call.broker.cluster_id,
-        controller_id=node_id,
-        brokers=[DescribeClusterBroker(broker_id=node_id, host=host, port=port)],
+        controller_id=call.broker.members.controller(),
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=node.id,
+                host=node.host,
+                port=node.port,
+                rack=node.rack,
+                is_fenced=not node.is_live,
+            )
+            for node in wanted
+        ],
         cluster_authorized_operations=cluster_operations(
             call, request.include_cluster_authorized_operations
         ),
     )
 
 
-def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+def find_coordinator(
+    call: Call, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Coroutine[None, None, FindCoordinatorResponse]:
     """Name the node that keeps a group's members and offsets, or a producer's transactions."""
+    log = LOGS.get(request.key_type)
+    if call.broker.members.is_alone or log is None or call.broker.topics.find(log) is not None:
+        return _coordinators(call, request)
+    return _with_log(call, request)
+
+
+async def _with_log(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Answer once the topic is there whose leaders are the coordinators."""
+    is_group = request.key_type == GROUP
+    await (call.broker.groups if is_group else call.broker.transactions).prepare()
+    return _coordinators(call, request)
+
+
+def _coordinators(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if call.version >= 4:
         return FindCoordinatorResponse(
             coordinators=[
@@ -85,6 +115,7 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
 def _coordinator(call: Call, key_type: int, key: str) -> Coordinator:
     try:
         _check_coordinator(call, key_type, key)
+        node = leader(call, *_place(call, key_type, key))
     except ChordMQError as error:
         return Coordinator(
             key=key,
@@ -93,10 +124,17 @@ def _coordinator(call: Call, key_type: int, key: str) -> Coordinator:
             error_code=code_of(error),
             error_message=reason_of(error),
         )
-    host, port = call.advertised
-    return Coordinator(
-        key=key, node_id=call.broker.node_id, host=host, port=port, error_message=None
-    )
+    return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=None)
+
+
+def _place(call: Call, key_type: int, key: str) -> tuple[str, int]:
+    """Return the partition whose leader is the coordinator of a key."""
+    if key_type == GROUP:
+        return call.broker.groups.place_of(key)
+    if key_type == TRANSACTION:
+        return call.broker.transactions.place_of(key)
+    topic = call.broker.topics.find(SHARE_LOG)
+    return SHARE_LOG, java_hash(key) % len(topic.partitions) if topic is not None else 0
 
 
 def _check_coordinator(call: Call, key_type: int, key: str) -> None:

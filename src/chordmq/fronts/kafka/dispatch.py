@@ -194,6 +194,7 @@ _HANDLERS: dict[int, Callable[..., Any]] = {
     51: scram_credentials.alter_user_scram_credentials,
     60: cluster.describe_cluster,
     61: cluster.describe_producers,
+    64: replicas.unregister_broker,
     65: transactions.describe_transactions,
     66: transactions.list_transactions,
     68: consumer_groups.consumer_group_heartbeat,

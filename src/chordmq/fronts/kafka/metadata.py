@@ -4,6 +4,7 @@ from collections.abc import Coroutine, Iterable
 
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.topics import INTERNAL_TOPICS, Topic, check_name
+from chordmq.cluster.state import NO_LEADER
 from chordmq.codecs.kafka.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -28,8 +29,10 @@ from chordmq.fronts.kafka.access import (
 )
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of
+from chordmq.fronts.kafka.nodes import nodes
 
 NO_ID = bytes(16)
+LEADER_NOT_AVAILABLE = 5
 PARTITIONS_PER_ANSWER_MAX = 2000
 
 
@@ -113,21 +116,11 @@ def _failed(
 
 
 def _topic(call: Call, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
-    nodes = [call.broker.node_id]
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=[
-            MetadataResponsePartition(
-                partition_index=partition.index,
-                leader_id=call.broker.node_id,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=nodes,
-                isr_nodes=nodes,
-            )
-            for partition in topic.partitions
-        ],
+        partitions=[_partition(call, topic, index) for index in range(len(topic.partitions))],
         topic_authorized_operations=(
             authorized_operations(call, Kind.TOPIC, topic.name)
             if request.include_topic_authorized_operations
@@ -136,14 +129,30 @@ def _topic(call: Call, request: MetadataRequest, topic: Topic) -> MetadataRespon
     )
 
 
+def _partition(call: Call, topic: Topic, index: int) -> MetadataResponsePartition:
+    members, state = call.broker.members, call.broker.topics.state(topic, index)
+    is_led = members.is_live(state.leader)
+    return MetadataResponsePartition(
+        error_code=0 if is_led else LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=state.leader if is_led else NO_LEADER,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        offline_replicas=[one for one in state.replicas if not members.is_live(one)],
+    )
+
+
 def _response(
     call: Call, request: MetadataRequest, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
-    host, port = call.advertised
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=call.broker.node_id, host=host, port=port)],
+        brokers=[
+            MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in nodes(call)
+        ],
         cluster_id=call.broker.cluster_id,
-        controller_id=call.broker.node_id,
+        controller_id=call.broker.members.controller(),
         topics=topics,
         cluster_authorized_operations=cluster_operations(
             call, request.include_cluster_authorized_operations
@@ -187,25 +196,33 @@ def _described(
         topic = call.broker.topics.get(name)
     except ChordMQError as error:
         return DescribeTopicPartitionsResponseTopic(error_code=code_of(error), name=name), None
-    nodes = [call.broker.node_id]
     row = DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=[
-            DescribeTopicPartitionsResponsePartition(
-                partition_index=partition.index,
-                leader_id=call.broker.node_id,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=nodes,
-                isr_nodes=nodes,
-                eligible_leader_replicas=[],  # Java's client dies of null here
-                last_known_elr=[],
-            )
-            for partition in topic.partitions[start : start + room]
+            _described_partition(call, topic, index)
+            for index in range(len(topic.partitions))[start : start + room]
         ],
         topic_authorized_operations=authorized_operations(call, Kind.TOPIC, name),
     )
     if start + room < len(topic.partitions):
         return row, Cursor(topic_name=name, partition_index=start + room)
     return row, None
+
+
+def _described_partition(
+    call: Call, topic: Topic, index: int
+) -> DescribeTopicPartitionsResponsePartition:
+    state, shown = call.broker.topics.state(topic, index), _partition(call, topic, index)
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=shown.error_code,
+        partition_index=index,
+        leader_id=shown.leader_id,
+        leader_epoch=shown.leader_epoch,
+        replica_nodes=shown.replica_nodes,
+        isr_nodes=shown.isr_nodes,
+        eligible_leader_replicas=list(state.elr),  # Java's client dies of null here
+        last_known_elr=list(state.last_known_elr),
+        offline_replicas=shown.offline_replicas,
+    )

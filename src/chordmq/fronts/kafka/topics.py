@@ -73,6 +73,9 @@ async def _create(call: Call, asked: CreatableTopic, validate_only: bool) -> Cre
     if asked.name in INTERNAL_TOPICS and topics.find(asked.name) is None:
         raise InvalidRequest(f"Topic {asked.name} is made by the broker itself.")
     partitions, replication_factor = _numbers(call, asked)
+    assignment = [
+        one.broker_ids for one in sorted(asked.assignments, key=lambda one: one.partition_index)
+    ]
     settings = {}
     for config in asked.configs:
         if config.value is None:
@@ -82,7 +85,9 @@ async def _create(call: Call, asked: CreatableTopic, validate_only: bool) -> Cre
     topic_id = NO_ID
     if not validate_only:
         call.check_mutations(row.partitions)
-        topic = await topics.create(asked.name, partitions, replication_factor, settings)
+        topic = await topics.create(
+            asked.name, partitions, replication_factor, settings, assignment
+        )
         topic_id = topic.id
         call.audit("topic.create", f"{asked.name}, {row.partitions} partitions")
     if not call.allows(Operation.DESCRIBE_CONFIGS, Kind.TOPIC, asked.name):
@@ -97,7 +102,7 @@ async def _create(call: Call, asked: CreatableTopic, validate_only: bool) -> Cre
         topic_id=topic_id,
         error_message=None,
         num_partitions=row.partitions,
-        replication_factor=1,
+        replication_factor=row.replication_factor,
         configs=[
             CreatableTopicConfigs(
                 name=shown.setting.name, value=shown.value, config_source=SOURCES[shown.source]
@@ -120,16 +125,17 @@ def _numbers(call: Call, asked: CreatableTopic) -> tuple[int, int]:
         raise InvalidReplicaAssignment(
             "Partitions must be numbered from 0 on, each once and without gaps."
         )
+    replicas = len(asked.assignments[0].broker_ids)
     for assignment in asked.assignments:
-        _check_assignment(call, assignment.broker_ids)
-    return len(by_index), 1
+        _check_assignment(call, assignment.broker_ids, replicas)
+    return len(by_index), replicas
 
 
-def _check_assignment(call: Call, nodes: Sequence[int]) -> None:
-    if list(nodes) != [call.broker.node_id]:
+def _check_assignment(call: Call, nodes: Sequence[int], count: int) -> None:
+    call.broker.administration.check_replicas(nodes)
+    if len(nodes) != count:
         raise InvalidReplicaAssignment(
-            f"The replicas {list(nodes)} cannot be placed; the cluster has one node, "
-            f"{call.broker.node_id}."
+            f"All partitions of a topic have as many replicas: {count}, not {len(nodes)}."
         )
 
 
@@ -203,11 +209,13 @@ async def _grow(call: Call, asked: CreatePartitionsTopic, validate_only: bool) -
             raise InvalidReplicaAssignment(
                 f"{more} partitions are added, {len(asked.assignments)} assignments were given."
             )
+        replicas = len(topics.state(topic, 0).replicas)
         for assignment in asked.assignments:
-            _check_assignment(call, assignment.broker_ids)
+            _check_assignment(call, assignment.broker_ids, replicas)
     if not validate_only:
         call.check_mutations(asked.count - len(topic.partitions))
-        await topics.add_partitions(asked.name, asked.count)
+        given = [one.broker_ids for one in asked.assignments or ()]
+        await topics.add_partitions(asked.name, asked.count, given)
         call.audit("topic.grow", f"{asked.name}, {asked.count} partitions")
 
 
