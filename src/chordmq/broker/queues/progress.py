@@ -35,7 +35,13 @@ class Progress:
         self._id_of = id_of
         self._changed: dict[Partition, dict[Queue, None]] = {}
         self._is_scheduled = False
+        self._is_writing = False
         self._is_closed = False
+
+    @property
+    def unstored(self) -> int:
+        """Return how many partitions have changes that the log does not hold yet."""
+        return len(self._changed) + self._is_writing
 
     def touched(self, partition: Partition, queue: Queue) -> None:
         """Have it stored soon what a queue holds of a partition."""
@@ -55,6 +61,7 @@ class Progress:
         if not entries:
             self._is_scheduled = False
             return
+        self._is_writing = True
         try:
             self._log.append("queues", entries, self._written)
         except ChordMQError as error:
@@ -73,7 +80,7 @@ class Progress:
         return entries
 
     def _written(self, error: ChordMQError | None) -> None:
-        self._is_scheduled = False
+        self._is_scheduled = self._is_writing = False
         if error is not None:
             # Nothing is lost but the memory of what was acknowledged; the next write has it all.
             log.warning("progress of queues not stored", error=str(error))

@@ -53,7 +53,7 @@ class Queues:
         self._host = host
         self.vhosts: dict[str, VirtualHost] = {}
         self._log: InternalLog[Stored] = InternalLog(host, QUEUES_TOPIC)
-        self._progress = Progress(self._log, self.routed, lambda name: host.topics.get(name).id)
+        self.progress = Progress(self._log, self.routed, lambda name: host.topics.get(name).id)
         self.publishing = Publishing(host, Appends(), self._write)
         self.following = Following(host, self)
         self._alarm = Alarm(host.clock, self._ring)
@@ -84,7 +84,7 @@ class Queues:
 
     def _stop(self) -> None:
         self.loaded.clear()
-        self._progress.close()
+        self.progress.close()
         self.following.close()
         self._log.close()
         self._alarm.cancel()
@@ -92,7 +92,7 @@ class Queues:
     async def settle(self) -> None:
         """Store all that was acknowledged by now, so that a clean stop repeats nothing."""
         if self.loaded.is_set():
-            await self._write(self._progress.take())
+            await self._write(self.progress.take())
 
     async def _load(self) -> None:
         image = Image()
@@ -132,7 +132,7 @@ class Queues:
 
     def arrived(self, partition: Partition, queue: Queue) -> None:
         """Take note that a queue has got something."""
-        self._progress.touched(partition, queue)
+        self.progress.touched(partition, queue)
 
     # What queues ask.
 
@@ -146,7 +146,7 @@ class Queues:
 
     def touched(self, queue: Queue, source: Source) -> None:
         """Store how far the queue has come, soon."""
-        self._progress.touched(source.partition, queue)
+        self.progress.touched(source.partition, queue)
 
     def refill(self, queue: Queue) -> None:
         """Have the queue look at more of what lies in the log."""
@@ -289,7 +289,7 @@ class Queues:
         queue.facts = replace(queue.facts, since=0)  # older messages are the queue's, too
         for partition in topic.partitions:
             self.following.look_back(queue, partition, _start(partition, start))
-            self._progress.touched(partition, queue)
+            self.progress.touched(partition, queue)
         queue.settle_down()
 
     async def delete_queue(

@@ -24,3 +24,8 @@ def amqp_measures(front: AmqpFront) -> Iterator[Metric]:
         "Messages delivered and not acknowledged.",
         sum(queue.unacked for queue in queues),
     )
+    yield gauge(
+        "chordmq_amqp_progress_unstored",
+        "Partitions whose queues have got further than the log knows.",
+        front.queues.progress.unstored,
+    )
