@@ -19,7 +19,6 @@ Start = Callable[[SparkSession, PipelineSettings], StreamingQuery]
 JOBS: dict[str, dict[str, Start]] = {
     "telemetry": {telemetry.NAME: telemetry.start},
     "analytics": {
-        analytics.THRESHOLDS: analytics.start_thresholds,
         analytics.WATCH: analytics.start_watch,
         analytics.WINDOWS: analytics.start_aggregates,
     },

@@ -22,6 +22,8 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "1g",
+    # Several queries share few cores; none may hold up the others until it is done.
+    "spark.scheduler.mode": "FAIR",
     "spark.sql.shuffle.partitions": "2",
 }
 LOCAL = "local[*]"

@@ -18,6 +18,8 @@ class PipelineSettings:
     mongodb: str = ""
     """The address of a MongoDB for the readings; empty keeps them in a file of SQLite."""
     trigger: str = "1 second"
+    watch_trigger: str = "5 seconds"
+    """How often silent devices are looked for; each look wakes Python workers."""
     once: bool = False
     """Process what is there now, and stop."""
     rows_per_batch: int = 200_000

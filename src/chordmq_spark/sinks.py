@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from chordmq_spark.settings import PipelineSettings
+from chordmq_spark.transforms.analytics import as_messages
 
 DATABASE, READINGS, LATEST = "chordmq", "readings", "latest"
 ROWS_PER_WRITE = 5_000
@@ -34,6 +35,13 @@ def to_topics(frame: DataFrame, settings: PipelineSettings, query: str, batch: i
     """Write a batch of messages to their topics, once however often it is called."""
     sink = frame.write.format("chordmq").mode("append").options(**settings.connection())
     sink.option("query", query).option("batchId", str(batch)).save()
+
+
+def publish(
+    frame: DataFrame, batch: int, *, name: str, query: str, settings: PipelineSettings
+) -> None:
+    """Write the rows of a batch as messages under a name of the system."""
+    to_topics(as_messages(frame, name, settings.root), settings, query, batch)
 
 
 def to_store(readings: DataFrame, settings: PipelineSettings) -> None:

@@ -55,7 +55,7 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Deliver the rows of one task; runs in a Python worker."""
         if self._options.batch is not None:
-            return _once(self._options, self._options.query, self._options.batch, iterator)
+            return _once(self._options, self._options.batch, iterator)
         return self._deliver(iterator)
 
     def _deliver(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -85,9 +85,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Deliver the rows of one task of a micro-batch; runs in a Python worker."""
         context = TaskContext.get()
         assert context is not None, "runs in a task of Spark"
-        query = self._options.query or context.getLocalProperty(QUERY_ID) or ""
         batch = int(context.getLocalProperty(BATCH_ID) or 0)
-        return _once(self._options, query, batch, iterator)
+        return _once(self._options, batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Do nothing: what the tasks have committed is in the log."""
@@ -96,12 +95,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Do nothing: Spark repeats the micro-batch, and its tasks know how far they are."""
 
 
-def _once(
-    options: Options, query: str, batch: int, frames: Iterator[pa.RecordBatch]
-) -> WriterCommitMessage:
+def _once(options: Options, batch: int, frames: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
     context = TaskContext.get()
     assert context is not None, "runs in a task of Spark"
-    name = f"spark-{query}-{context.partitionId()}"
+    # Spark's id belongs to the checkpoint: another query of the same name counts its own batches.
+    parts = ("spark", context.getLocalProperty(QUERY_ID), options.query, context.partitionId())
+    name = "-".join(str(part) for part in parts if part not in (None, ""))
     with Wire(options) as wire:
         return Written(wire.run(_write_once(wire.cluster, options, name, batch, frames)))
 

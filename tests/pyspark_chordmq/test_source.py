@@ -155,6 +155,25 @@ def test_a_micro_batch_that_is_repeated_writes_nothing_twice(
     assert sorted(int(row.value) for row in table(spark, node, sink).collect()) == list(range(40))
 
 
+def test_two_queries_that_write_tables_of_one_name_do_not_take_each_other_for_a_repetition(
+    spark: SparkSession, node: RunningNode, name: str, tmp_path: Path
+) -> None:
+    """P6: what foreachBatch writes is counted by the query's checkpoint and not by a name alone."""
+    fill(node, name, readings(10))
+
+    def write(batch: DataFrame, number: int) -> None:
+        sink = batch.select("key", "value").write.format("chordmq").mode("append")
+        sink = sink.options(**{"kafka.bootstrap.servers": node.bootstrap, "topic": f"{name}-out"})
+        sink.options(query="copy", batchId=str(number)).save()
+
+    for checkpoint in ("one", "two"):
+        writer = stream(spark, node, name).writeStream.foreachBatch(write)
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    values = [int(row.value) for row in table(spark, node, f"{name}-out").collect()]
+    assert sorted(values) == sorted([*range(10), *range(10)])
+
+
 def test_rows_say_their_topic_partition_time_and_headers(
     spark: SparkSession, node: RunningNode, name: str
 ) -> None:

@@ -17,8 +17,8 @@ app = typer.Typer(
     help="""Run the data pipeline on Spark.
 
     \b
-    telemetry   device readings, cleaned, to the store; bad ones to <topic>.dlq
-    analytics   windowed aggregates, threshold and anomaly alerts, silent devices
+    telemetry   device readings, cleaned, to the store; threshold alerts; bad ones to <topic>.dlq
+    analytics   windowed aggregates, values unlike the others, silent devices
 
     \b
       chordmq pipeline run all

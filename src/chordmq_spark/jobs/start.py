@@ -11,13 +11,18 @@ Write = Callable[[DataFrame, int], None]
 
 
 def started(
-    frame: DataFrame, name: str, settings: PipelineSettings, write: Write, mode: str = "append"
+    frame: DataFrame,
+    name: str,
+    settings: PipelineSettings,
+    write: Write,
+    *,
+    trigger: str = "",
 ) -> StreamingQuery:
     """Start a query that hands each of its batches to `write`."""
-    writer = frame.writeStream.queryName(name).outputMode(mode)
+    writer = frame.writeStream.queryName(name).outputMode("update" if trigger else "append")
     writer = writer.option("checkpointLocation", str(settings.directory / "checkpoints" / name))
     if settings.once:
         writer = writer.trigger(availableNow=True)
     else:
-        writer = writer.trigger(processingTime=settings.trigger)
+        writer = writer.trigger(processingTime=trigger or settings.trigger)
     return writer.foreachBatch(write).start()

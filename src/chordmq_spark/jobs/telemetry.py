@@ -1,4 +1,7 @@
-"""Telemetry: device messages, cleaned, to the store; what is not clean to its dead-letter topic."""
+"""Telemetry: device messages, cleaned, to the store; alerts and rejects to their topics.
+
+One read serves all three: a query for each would decode everything three times.
+"""
 
 from functools import partial
 
@@ -7,8 +10,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from chordmq_spark.jobs.start import started
 from chordmq_spark.settings import PipelineSettings
-from chordmq_spark.sinks import to_store, to_topics
+from chordmq_spark.sinks import publish, to_store, to_topics
 from chordmq_spark.sources import device_messages
+from chordmq_spark.transforms.analytics import ALERTS, exceeded
 from chordmq_spark.transforms.telemetry import clean, deduplicated, good, rejected
 
 NAME = "telemetry"
@@ -25,6 +29,8 @@ def write(readings: DataFrame, batch: int, *, settings: PipelineSettings) -> Non
     """Write one batch; Spark calls it again with the same rows if anything fails."""
     readings.persist()
     try:
+        alerts = good(readings).transform(exceeded, settings.models)
+        publish(alerts, batch, name=ALERTS, query=f"{NAME}-alerts", settings=settings)
         to_topics(rejected(readings), settings, f"{NAME}-rejected", batch)
         to_store(good(readings), settings)
     finally:

@@ -58,7 +58,7 @@ def test_alerts_and_aggregates_come_back_as_messages(
     for reading in readings:
         asyncio.run(say(node, name, *reading))
     port = free_port()
-    pipeline = Pipeline(spark, settings, queries_of(["analytics"], once=True))
+    pipeline = Pipeline(spark, settings, queries_of(["all"], once=True))
     pipeline.run(metrics_port=port)
     (alert,) = asyncio.run(messages(node, name, "alerts", 1))
     assert (alert["deviceId"], alert["kind"], alert["limit"]) == ("d2", "threshold", 60.0)
@@ -67,5 +67,5 @@ def test_alerts_and_aggregates_come_back_as_messages(
     assert totals == {"d1": (2, 25.0), "d2": (1, 99.0)}
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         shown = answer.read().decode()
-    assert 'chordmq_pipeline_rows_total{query="thresholds"} 4.0' in shown
+    assert 'chordmq_pipeline_rows_total{query="telemetry"} 4.0' in shown
     assert 'chordmq_pipeline_lag_records{query="aggregates"} 0.0' in shown
