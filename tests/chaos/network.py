@@ -1,0 +1,76 @@
+"""A network of namespaces on one bridge, whose links between hosts can be cut; needs root."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+
+NFT = shutil.which("nft", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or "nft"
+IP = shutil.which("ip", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or "ip"
+
+
+class Network:
+    """Hosts by name, each with an address of its own; clients stand outside, on the bridge."""
+
+    def __init__(self, hosts: Sequence[str], number: int) -> None:
+        self._prefix = f"10.{64 + number % 64}.{number // 64 % 256}"
+        self._tag = f"cq{number % 100_000}"
+        self.addresses = {host: f"{self._prefix}.{i}" for i, host in enumerate(hosts, 1)}
+        self._spaces = {host: f"{self._tag}-{host}" for host in hosts}
+
+    def __enter__(self) -> "Network":
+        try:
+            self._ip("link", "add", self._tag, "type", "bridge")
+            self._ip("addr", "add", f"{self._prefix}.254/24", "dev", self._tag)
+            self._ip("link", "set", self._tag, "up")
+            for index, host in enumerate(self.addresses):
+                self._add(host, f"{self._tag}v{index}")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def inside(self, host: str, command: Sequence[str]) -> list[str]:
+        """Return how to run a command on a host."""
+        return [IP, "netns", "exec", self._spaces[host], *command]
+
+    def cut(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Drop what goes from the first to the second of each pair; everything else passes."""
+        rules = "".join(
+            f"ip saddr {self.addresses[one]} ip daddr {self.addresses[other]} drop; "
+            for one, other in pairs
+        )
+        chain = f"chain f {{ type filter hook forward priority 0; {rules} }};"
+        self._nft(f"table bridge {self._tag} {{ {chain} }}" if rules else "")
+
+    def heal(self) -> None:
+        """Let everything pass."""
+        self.cut([])
+
+    def close(self) -> None:
+        """Take everything away, as far as it is there."""
+        for space in self._spaces.values():
+            subprocess.run([IP, "netns", "del", space], capture_output=True, check=False)
+        subprocess.run([IP, "link", "del", self._tag], capture_output=True, check=False)
+        table = f"table bridge {self._tag}\ndelete table bridge {self._tag}\n"
+        subprocess.run([NFT, "-f", "-"], input=table.encode(), capture_output=True, check=False)
+
+    def _add(self, host: str, link: str) -> None:
+        space = self._spaces[host]
+        self._ip("netns", "add", space)
+        self._ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space)
+        self._ip("link", "set", link, "master", self._tag, "up")
+        self._ip("-n", space, "addr", "add", f"{self.addresses[host]}/24", "dev", "eth0")
+        self._ip("-n", space, "link", "set", "eth0", "up")
+        self._ip("-n", space, "link", "set", "lo", "up")
+
+    def _ip(self, *arguments: str) -> None:
+        subprocess.run([IP, *arguments], check=True, capture_output=True)
+
+    def _nft(self, table: str) -> None:
+        """Replace all rules of this network at once."""
+        text = f"table bridge {self._tag}\ndelete table bridge {self._tag}\n{table}\n"
+        subprocess.run([NFT, "-f", "-"], input=text.encode(), check=True, capture_output=True)
