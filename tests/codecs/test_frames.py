@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordmq.codecs.frames import FIRST_SIZE_MAX, FrameReader
+from chordmq.codecs.frames import FIRST_SIZE_MAX, FrameReader, SmallFrameReader
 from chordmq.errors import DecodeError
 
 
@@ -60,3 +60,39 @@ def test_an_idle_connection_holds_no_memory() -> None:
     reader = FrameReader(frame_size_max=1000)
     feed(reader, framed(b"abc"), 7)
     assert reader.held == 0
+
+
+@given(st.lists(st.binary(max_size=300), max_size=20), st.data())
+def test_small_frames_are_cut_wherever_reads_end(
+    payloads: list[bytes], data: st.DataObject
+) -> None:
+    for head_size in (4, 13):
+        heads = [bytes([n % 256]) * (head_size - 4) for n in range(len(payloads))]
+        frames = [
+            head + struct.pack(">i", len(payload)) + payload
+            for head, payload in zip(heads, payloads, strict=True)
+        ]
+        reader, found, stream = SmallFrameReader(1000, head_size), [], b"".join(frames)
+        while stream:
+            count = data.draw(st.integers(1, len(stream)))
+            reader.room()[:count] = stream[:count]
+            found += reader.received(count)
+            stream = stream[count:]
+        assert found == (payloads if head_size == 4 else frames)
+        assert not reader.is_partial
+        assert reader.held == 0
+
+
+def test_a_small_frame_over_the_limit_is_refused_before_its_body() -> None:
+    reader = SmallFrameReader(100)
+    reader.room()[:4] = struct.pack(">i", 101)
+    with pytest.raises(DecodeError, match="limit"):
+        reader.received(4)
+
+
+def test_what_is_held_of_a_large_frame_is_what_has_come() -> None:
+    """C11: memory grows with what has arrived, not with what was announced."""
+    reader = SmallFrameReader(100 * 1024 * 1024)
+    reader.room()[:14] = struct.pack(">i", 100 * 1024 * 1024) + b"0123456789"
+    assert reader.received(14) == []
+    assert reader.held == 14

@@ -33,6 +33,7 @@ COMMANDS = {
     "topics": ("chordmq.cli.topics", "app"),
     "produce": ("chordmq.cli.messages", "produce"),
     "consume": ("chordmq.cli.messages", "consume"),
+    "run": ("chordmq.cli.run", "run_app"),
     "groups": ("chordmq.cli.groups", "app"),
     "consumers": ("chordmq.cli.consumers", "consumers"),
     "cluster": ("chordmq.cli.cluster", "app"),

@@ -10,7 +10,6 @@ from websockets.sync.client import connect
 
 from tests.faults.subscribers.subscriber import Wanted, remember
 
-
 REMEMBER_EVERY = 100
 
 

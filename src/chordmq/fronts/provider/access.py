@@ -1,21 +1,26 @@
 """Who a client of the provider's protocol is, and what it may do."""
 
 from chordmq.broker.security.acl import Kind, Operation
-from chordmq.broker.security.principal import ANONYMOUS, Principal
+from chordmq.broker.security.meter import Meter
+from chordmq.broker.security.principal import ANONYMOUS
 from chordmq.errors import AuthenticationFailed
 from chordmq.fronts.provider.front import ProviderFront
+from chordmq.fronts.stream import Stream
 
 MECHANISM = "PROVIDER"
 
 
 class Access:
-    """One client's login, asked before each thing that it wants to do."""
+    """One client's login, asked before each thing that it wants to do, and charged for it."""
 
-    def __init__(self, front: ProviderFront, host: str, certified: Principal) -> None:
+    def __init__(self, front: ProviderFront, stream: Stream) -> None:
         self._front = front
-        self._host = host
-        self.principal = certified
+        self._stream = stream
+        self._host = stream.host
+        self.principal = certified = stream.certified()
         self.expires_ms: int | None = None
+        quotas = front.broker.permissions.quotas
+        self.meter = Meter(quotas, front.listener.clock, certified.name)
         authenticator = front.authenticator
         is_known = certified is not ANONYMOUS
         self.is_open = is_known or authenticator is None or not authenticator.is_required
@@ -27,7 +32,9 @@ class Access:
         if token and authenticator is not None:
             login = await authenticator.check_token(token, self._host, MECHANISM)
             self.principal, self.expires_ms = login.principal, login.expires_ms
+            self.meter.user = login.principal.name
             self.is_open = True
+            self._stream.live_by(login, authenticator.logins)
         self.check_open()
 
     def check_open(self) -> None:

@@ -96,7 +96,7 @@ class Session:
         self._stream = stream
         self._number = uuid.uuid4().hex
         self._name = ""
-        self._access = Access(front, stream.host, stream.certified())
+        self._access = Access(front, stream)
         self._producer = Producer(front, self._access, stream.write)
         self._consumer: Consumer | None = None
         self._woken = asyncio.Event()
@@ -114,7 +114,7 @@ class Session:
             async with asyncio.TaskGroup() as self._tasks:
                 self._help(self._beat())
                 try:
-                    await self._read()
+                    await self._access.meter.working(self._read())
                 finally:
                     for helper in self._helpers:
                         helper.cancel()
@@ -136,6 +136,7 @@ class Session:
             await self._first_frames()
         while frames := await self._stream.frames():
             await self._take(frames)
+            await self._access.meter.pause()
             while self._producer.unanswered > UNANSWERED_BYTES_MAX:
                 self._producer.answered.clear()
                 await self._producer.answered.wait()
@@ -166,6 +167,7 @@ class Session:
 
     async def _publish(self, frames: Sequence[bytes]) -> None:
         self._access.check_open()
+        self._access.meter.produced += sum(map(len, frames))
         await self._producer.publish(frames)
 
     async def _mark(self, frames: Sequence[bytes]) -> None:
@@ -192,13 +194,13 @@ class Session:
                 await self._access.log_in(wanted.token)
                 if self._consumer is not None:
                     raise PolicyViolation("a connection holds one subscription")
-                self._name = wanted.client[:NAME_LENGTH_MAX] or self._name
+                self._call(wanted.client)
                 consumer = await self._open(wanted)
                 began = await consumer.open()
                 self._consumer = consumer
                 self._front.broker.presence.subscribe(self)
                 self._stream.write(accepted(HEAD.unpack_from(one)[1], positions(began)))
-                self._help(self._push(consumer))
+                self._help(self._access.meter.working(self._push(consumer)))
 
     async def _open(self, wanted: Subscribe) -> Consumer:
         check_subscription(wanted, self._front.settings.credit_max)
@@ -231,11 +233,16 @@ class Session:
         for one in frames:
             if len(one) > HEAD_SIZE or not self._access.is_open:
                 login = read(Login, one)
-                self._name = login.client[:NAME_LENGTH_MAX]
+                self._call(login.client)
                 await self._access.log_in(login.token)
             message_id = HEAD.unpack_from(one)[1]
             if message_id != NOBODY:
                 self._stream.write(frame(Type.HEARTBEAT, message_id))
+
+    def _call(self, name: str) -> None:
+        """Remember what the client calls itself, in the registry and for its quotas."""
+        if name:
+            self._name = self._access.meter.client = name[:NAME_LENGTH_MAX]
 
     async def _disconnect(self, frames: Sequence[bytes]) -> None:
         raise Leave(Status.OK, "goodbye")
@@ -254,10 +261,13 @@ class Session:
             room = consumer.window.room
             pushes = consumer.take(min(room, MESSAGES_AT_ONCE), loop.time()) if room > 0 else []
             if pushes:
-                stream.write(write_pushes(pushes))
+                data = write_pushes(pushes)
+                stream.write(data)
+                self._access.meter.fetched += len(data)
                 consumer.delivered += len(pushes)
                 front.messages_out += len(pushes)
                 front.redelivered += sum(one.deliveries > 1 for one in pushes)
+                await self._access.meter.pause()
                 await stream.room()
                 await asyncio.sleep(0)  # let others have their turn
             else:
