@@ -346,6 +346,8 @@ class MqttConnection(asyncio.Protocol):
             return
         log.debug("connection closed", listener=self._protocol, address=self.host, reason=text)
         if self.connect is not None and self.session is None:
+            if reason is Reason.SESSION_TAKEN_OVER:  # CONNACK has no word for it
+                reason = Reason.SERVER_BUSY
             properties = self.because(text)
             self.send(writer.connack(self.connect.version, reason, properties=properties))
         elif self.version == V5:
@@ -381,6 +383,11 @@ class MqttConnection(asyncio.Protocol):
             self.front.connected -= 1
             self.front.broker.presence.leave(self)
             self.front.left(session, self)
+
+    @property
+    def is_gone(self) -> bool:
+        """Return whether the connection is over."""
+        return self._is_closed
 
     def leave(self) -> None:
         """Close after the client has said that it goes."""

@@ -21,6 +21,7 @@ from chordmq.codecs.mqtt.packets import Connect
 from chordmq.errors import ChordMQError
 from chordmq.fronts.mqtt import publications, subscribing, sys_topics
 from chordmq.fronts.mqtt.expiry import expiry_of
+from chordmq.fronts.mqtt.groups import READ_APART, Groups
 from chordmq.fronts.mqtt.mapping import Parcel, headers_of
 from chordmq.fronts.mqtt.publishing import Publishing
 from chordmq.fronts.mqtt.rules import Rules, read_rules
@@ -37,7 +38,6 @@ log = structlog.get_logger(__name__)
 
 STORE_INTERVAL_S = 1.0
 ROUTES_MAX = 100_000
-SHARE, QUEUE, STREAM = "$share/", "$queue/", "$stream/"
 
 
 class Route(NamedTuple):
@@ -85,6 +85,7 @@ class MqttFront:
         self._reaches: Counter[Reach] = Counter()
         self._known: dict[bytes, int] = {}
         """How many partitions of each log topic were there when it was looked last."""
+        self.groups = Groups(broker, names)
         self.alarm = Alarm(broker.clock, self._ring)
         self._began_s = self._told_s = broker.clock.monotonic_s()
 
@@ -92,6 +93,7 @@ class MqttFront:
         """Serve until cancelled: load sessions, then store their progress from time to time."""
         async with asyncio.TaskGroup() as self.tasks:
             self._note_topics()
+            self.groups.load()
             self._load()
             self.ready.set()
             try:
@@ -226,17 +228,23 @@ class MqttFront:
             if partition.is_closed:
                 tail.close()
                 del self.tails[partition]
-        for topic in self._readable():
-            known = self._known.get(topic.id, 0)
-            if len(topic.partitions) > known and self._is_reached(topic.name):
-                for partition in topic.partitions[known:]:
-                    self._follow(partition, partition.log.start_offset)
+        grown = [t for t in self._readable() if len(t.partitions) > self._known.get(t.id, 0)]
+        if grown:
+            self._follow_new(grown)
+            self.tasks.create_task(self.groups.reach(grown))
         self._note_topics()
         for session in self.sessions.values():
             for reader in session.shared.values():
                 reader.look_again()
             if session.connection is not None:
                 session.connection.look_again()
+
+    def _follow_new(self, grown: list[Topic]) -> None:
+        """Follow the ends of new partitions, from their beginning."""
+        for topic in grown:
+            if self._is_reached(topic.name):
+                for partition in topic.partitions[self._known.get(topic.id, 0) :]:
+                    self._follow(partition, partition.log.start_offset)
 
     def _spread(self, parcel: Parcel) -> None:
         """Give messages to everybody who wants them."""
@@ -280,7 +288,7 @@ class MqttFront:
 
     def resubscribe(self, subscription: Subscription) -> None:
         """Take up a subscription that the log has kept."""
-        if subscription.filter.startswith((SHARE, QUEUE, STREAM)):
+        if subscription.filter.startswith(READ_APART):
             subscription.session.dormant.append(subscription)
             return
         self.reach(subscription.filter)

@@ -134,6 +134,9 @@ async def _accept(
     if limit_s and not 0 < keep_alive_s <= limit_s:
         keep_alive_s = limit_s
     await front.opened(session)
+    if connection.is_gone:
+        front.left(session, connection)
+        return
     if session.connection is not connection:
         return  # the client has connected anew meanwhile
     # MQTT 3.1.1 has no way to tell a client of another keep-alive.

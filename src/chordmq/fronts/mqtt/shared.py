@@ -3,11 +3,12 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from chordmq.broker.cursors.cursor import Cursor, Policy
-from chordmq.broker.cursors.shared_cursor import NO_LIMIT, Limits, Outcome
+from chordmq.broker.cursors.cursor import Cursor
+from chordmq.broker.cursors.shared_cursor import Outcome
 from chordmq.broker.partition import Partition
 from chordmq.broker.topics import Topic
 from chordmq.errors import ChordMQError
+from chordmq.fronts.mqtt.groups import POLICY
 from chordmq.fronts.mqtt.mapping import Parcel, parcel_of
 from chordmq.fronts.mqtt.readers import Reader
 from chordmq.fronts.mqtt.subscriptions import Subscription
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from chordmq.fronts.mqtt.front import MqttFront
 
 BYTES_AT_ONCE = 128 * 1024
-POLICY = Policy(Limits(lock_ms=NO_LIMIT, deliveries_max=NO_LIMIT), only_stable=True)
-"""A client keeps a message until it answers or goes; nothing is given up."""
 
 
 class SharedSource:

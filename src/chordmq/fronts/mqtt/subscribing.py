@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
-from chordmq.broker.names import is_filter
 from chordmq.broker.retained import Retained
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.subscriptions import ONE, REST, SEPARATOR, check_filter, matches
@@ -12,9 +11,10 @@ from chordmq.codecs.mqtt.errors import ProtocolError
 from chordmq.codecs.mqtt.fields import write_binary
 from chordmq.codecs.mqtt.packets import Subscribe, Unsubscribe
 from chordmq.codecs.mqtt.reasons import Reason
-from chordmq.errors import ChordMQError, InvalidPattern, PolicyViolation, TopicAccessDenied
+from chordmq.errors import ChordMQError, PolicyViolation, TopicAccessDenied
 from chordmq.fronts.mqtt import sys_topics
 from chordmq.fronts.mqtt.errors import SUBSCRIBE_REASONS, reason_of
+from chordmq.fronts.mqtt.groups import READ_APART, SHARE, STREAM, parsed
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.rules import Action, Verdict
 from chordmq.fronts.mqtt.session import Session
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from chordmq.fronts.mqtt.connection import MqttConnection
     from chordmq.fronts.mqtt.front import MqttFront
 
-SHARE, QUEUE, STREAM = "$share/", "$queue/", "$stream/"
-READ_APART = (SHARE, QUEUE, STREAM)
-"""Subscriptions that read the log by themselves, and get no retained messages."""
 NEVER, IF_NEW = 2, 1
 """When a subscriber gets retained messages; otherwise each time it subscribes."""
 
@@ -112,7 +109,7 @@ def _check_allowed(front: "MqttFront", one: Subscription, wanted: str) -> None:
 
 async def join(front: "MqttFront", one: Subscription) -> None:
     """Take a client's part in a group, or a stream of its own."""
-    kind, name, wanted = _parsed(one.filter)
+    kind, name, wanted = parsed(one.filter)
     if one.options.no_local and kind == SHARE:  # MQTT-3.8.3-4
         raise ProtocolError("a shared subscription cannot be without its own messages")
     if wanted:
@@ -123,8 +120,8 @@ async def join(front: "MqttFront", one: Subscription) -> None:
     if kind == STREAM:
         reader = StreamReader(front, one, (log_topic, wanted))
     else:
-        group = f"{QUEUE}{name}" if kind == QUEUE else one.filter
-        reader = SharedReader(front, one, group, (log_topic, wanted))
+        front.groups.note(one.filter, log_topic, wanted)
+        reader = SharedReader(front, one, one.filter, (log_topic, wanted))
     is_whole = kind != SHARE and start_of(one.user) == "earliest"
     await reader.open(EARLIEST if is_whole else LATEST)
     old = one.session.shared.get(one.filter)
@@ -132,15 +129,6 @@ async def join(front: "MqttFront", one: Subscription) -> None:
         old.close()
     one.session.shared[one.filter] = reader
     reader.wake()
-
-
-def _parsed(text: str) -> tuple[str, str, str]:
-    """Return the kind, the name, and the filter if there is one."""
-    kind = next(kind for kind in READ_APART if text.startswith(kind))
-    name, slash, wanted = text.removeprefix(kind).partition(SEPARATOR)
-    if not name or is_filter(name) or (slash and not wanted) or (kind == SHARE and not wanted):
-        raise InvalidPattern(f"{text[:100]!r} is not {kind}name/filter")
-    return kind, name, wanted
 
 
 def _send_retained(front: "MqttFront", one: Subscription) -> None:
