@@ -85,11 +85,15 @@ def led_by_preferred(state: PartitionState, live: Collection[int], rules: Rules)
 
 
 def handed_over(state: PartitionState, live: Collection[int], rules: Rules) -> PartitionState:
-    """Return the state after brokers that do not live are fenced, and with a leader if it can."""
-    concerned = dict.fromkeys([*state.isr, *([state.leader] if state.leader >= 0 else [])])
-    for broker in concerned:
-        if broker not in live:
-            state = fenced(state, broker, rules, lost=False)
+    """Return the state after brokers that do not live are fenced, and with a leader if it can.
+
+    All that go in one step have what was acknowledged before it, so that all stay eligible.
+    """
+    isr = [broker for broker in state.isr if broker in live]
+    if len(isr) < len(state.isr):
+        state = with_isr(state, isr, rules.min_in_sync)
+    if state.leader != NO_LEADER and state.leader not in live:
+        state = replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
     return elected(state, live, rules)
 
 

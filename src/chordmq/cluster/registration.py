@@ -51,7 +51,7 @@ class Standing:
 
     broker: int
     registration: BrokerRegistration
-    lease_s: float = 6.0
+    lease_s: float = 2.0
 
 
 def compares_for(broker: int, epoch: int) -> list[Compare]:

@@ -32,7 +32,7 @@ class ClusterSettings(ControllerSettings):
     """File with its key."""
     timeout_s: float = 1.0
     """How long a member of etcd may take to answer before another is asked."""
-    lease_s: float = 6.0
+    lease_s: float = 2.0
     """How long a broker that is not heard of counts as living."""
 
     @property
