@@ -1,0 +1,231 @@
+"""The machine of one queue, without a broker around it."""
+
+from typing import Any, cast
+
+import pytest
+from pamqp import commands
+
+from chordmq.broker.queues import queue as machine
+from chordmq.broker.queues.arguments import read_rules
+from chordmq.broker.queues.queue import Entry, Queue, QueueFacts
+from chordmq.broker.queues.source import Source
+from chordmq.clock import ManualClock
+from chordmq.codecs.amqp.content import Envelope, read_properties
+
+HERE = cast(Any, "partition")
+
+
+class Taker:
+    """A consumer that keeps what it gets."""
+
+    def __init__(self, room: int = 1000, priority: int = 0) -> None:
+        self.room = room
+        self.priority = priority
+        self.no_ack = False
+        self.got: list[Entry] = []
+
+    def has_room(self) -> bool:
+        return len(self.got) < self.room
+
+    def deliver(self, queue: Queue, entry: Entry) -> None:
+        self.got.append(entry)
+
+    def cancelled(self) -> None:
+        raise AssertionError("nothing is deleted here")
+
+    @property
+    def bodies(self) -> list[str]:
+        return [(entry.body or b"").decode() for entry in self.got]
+
+
+class Keeper:
+    """What a queue asks for, noted."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.dead: list[tuple[str, str]] = []
+        self.alarms: list[int] = []
+        self.refills = 0
+
+    def now_ms(self) -> int:
+        return self.clock.now_ms()
+
+    def touched(self, queue: Queue, source: Source) -> None:
+        pass
+
+    def routed(self, partition: Any) -> int:
+        return 1000
+
+    def refill(self, queue: Queue) -> None:
+        self.refills += 1
+
+    def load(self, entry: Entry) -> bytes | None:
+        return f"again {entry.offset}".encode()
+
+    def bury(self, queue: Queue, entry: Entry, reason: str) -> None:
+        self.dead.append(((entry.body or b"").decode(), reason))
+        queue.finish(entry, is_unacked=False)
+
+    def due(self, queue: Queue, at_ms: int) -> None:
+        self.alarms.append(at_ms)
+
+
+def made(**arguments: Any) -> tuple[Queue, Keeper]:
+    """Return a queue with arguments written with underscores."""
+    named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
+    keeper = Keeper()
+    queue = Queue(QueueFacts(vhost="/", name="q"), read_rules(named), keeper)
+    queue.sources[HERE] = Source(HERE, 0)
+    return queue, keeper
+
+
+def fill(queue: Queue, keeper: Keeper, *bodies: str, **properties: Any) -> None:
+    """Put messages in, as a follower does."""
+    source = queue.sources[HERE]
+    raw = commands.Basic.Properties(**properties).marshal()
+    for body in bodies:
+        offset = source.next
+        source.take(offset)
+        envelope = Envelope("/", "", "q", read_properties(raw))
+        queue.arrived(len(body))
+        queue.push(Entry(source, offset, envelope, body.encode()), keeper.now_ms())
+    queue.settle_down()
+
+
+def test_consumers_take_turns() -> None:
+    """A3: each message goes to one of them."""
+    queue, keeper = made()
+    first, second = Taker(), Taker()
+    queue.add_consumer(first)
+    queue.add_consumer(second)
+    fill(queue, keeper, *"abcd")
+    assert (first.bodies, second.bodies) == (["a", "c"], ["b", "d"])
+
+
+def test_a_consumer_of_higher_priority_comes_first_while_it_has_room() -> None:
+    queue, keeper = made()
+    low, high = Taker(), Taker(room=2, priority=5)
+    queue.add_consumer(low)
+    queue.add_consumer(high)
+    fill(queue, keeper, *"abc")
+    assert (high.bodies, low.bodies) == (["a", "b"], ["c"])
+
+
+def test_with_a_single_active_consumer_the_next_one_follows_when_it_leaves() -> None:
+    queue, keeper = made(single_active_consumer=True)
+    first, second = Taker(), Taker()
+    queue.add_consumer(first)
+    queue.add_consumer(second)
+    fill(queue, keeper, "a")
+    queue.remove_consumer(first)
+    fill(queue, keeper, "b")
+    assert (first.bodies, second.bodies) == (["a"], ["b"])
+
+
+def test_messages_that_come_back_keep_their_place_and_are_counted() -> None:
+    queue, keeper = made()
+    fill(queue, keeper, *"abcd")
+    held = [queue.get() for _ in range(3)]
+    entries = [entry for entry in held if entry is not None]
+    queue.requeue([entries[2], entries[0]])
+    assert (queue.ready, queue.unacked) == (3, 1)
+    again = [queue.get() for _ in range(3)]
+    assert [entry.offset for entry in again if entry is not None] == [0, 2, 3]
+    assert [entry.deliveries for entry in again if entry is not None] == [2, 2, 1]
+
+
+def test_what_is_tried_too_often_is_given_up() -> None:
+    queue, keeper = made(delivery_limit=1, dead_letter_exchange="x", queue_type="quorum")
+    fill(queue, keeper, "poison")
+    for _ in range(2):
+        entry = queue.get()
+        assert entry is not None
+        queue.requeue([entry])
+    assert keeper.dead == [("poison", "delivery_limit")]
+    assert queue.ready == queue.unacked == 0
+
+
+def test_the_oldest_go_when_a_queue_is_too_long() -> None:
+    queue, keeper = made(max_length=2, dead_letter_exchange="x")
+    fill(queue, keeper, *"abc")
+    fill(queue, keeper, "d")
+    assert keeper.dead == [("a", "maxlen"), ("b", "maxlen")]
+
+
+def test_a_queue_that_refuses_says_when_it_is_full() -> None:
+    queue, keeper = made(max_length=2, overflow="reject-publish")
+    fill(queue, keeper, "a")
+    assert not queue.is_full
+    queue.announced += 1
+    assert queue.is_full
+
+
+def test_messages_expire_at_the_head_only() -> None:
+    queue, keeper = made(dead_letter_exchange="x")
+    fill(queue, keeper, "long", expiration="5000")
+    fill(queue, keeper, "short", expiration="10")
+    keeper.clock.advance(1000)
+    queue.expire()
+    assert keeper.dead == []
+    assert queue.get() is not None
+    assert queue.get() is None
+    assert keeper.dead == [("short", "expired")]
+
+
+def test_the_shorter_of_two_times_to_live_counts_and_sets_the_alarm() -> None:
+    queue, keeper = made(message_ttl=1000)
+    fill(queue, keeper, "a", expiration="50")
+    fill(queue, keeper, "b", expiration="9000")
+    assert keeper.alarms[0] == keeper.now_ms() + 50
+    keeper.clock.advance(50)
+    queue.expire()
+    assert (queue.ready, keeper.alarms[-1]) == (1, keeper.now_ms() + 950)
+
+
+def test_higher_priorities_come_first_and_each_keeps_its_order() -> None:
+    queue, keeper = made(max_priority=5)
+    for body, priority in (("a", 1), ("b", 9), ("c", 0), ("d", 5), ("e", 1)):
+        fill(queue, keeper, body, priority=priority)
+    taker = Taker()
+    queue.add_consumer(taker)
+    queue.pump()
+    assert taker.bodies == ["b", "d", "a", "e", "c"]
+
+
+def test_purging_leaves_what_consumers_hold() -> None:
+    queue, keeper = made()
+    fill(queue, keeper, *"abc")
+    held = queue.get()
+    assert held is not None
+    assert queue.purge() == 2
+    assert (queue.ready, queue.unacked) == (0, 1)
+    queue.requeue([held])
+    assert queue.ready == 1
+
+
+def test_a_body_that_was_let_go_is_read_from_the_log_again() -> None:
+    queue, keeper = made()
+    fill(queue, keeper, "a")
+    entry = queue.get()
+    assert entry is not None
+    entry.body = None
+    queue.requeue([entry])
+    again = queue.get()
+    assert again is not None
+    assert again.body == b"again 0"
+
+
+def test_memory_is_bounded_and_the_log_is_asked_when_it_is_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """E4: a long queue costs no memory beyond its window."""
+    monkeypatch.setattr(machine, "WINDOW_MESSAGES", 3)
+    queue, keeper = made()
+    fill(queue, keeper, *"abc")
+    assert queue.has_window is False
+    queue.arrived(1)  # stays in the log
+    for _ in range(3):
+        queue.get()
+    assert (queue.ready, keeper.refills) == (1, 0)
+    queue.get()
+    assert keeper.refills == 1
