@@ -13,7 +13,7 @@ INTERPRETER := $(firstword $(foreach name,python3.11 python3 python3.12 python3.
 	$(name) -c 'import sys; sys.version_info < (3, 11) or print("$(name)")' 2>/dev/null)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all sim check format bench docs map requirements lock tools clean
+.PHONY: help setup run test test-all sim chaos check format bench docs map requirements lock tools clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -31,6 +31,9 @@ test-all: .venv/installed tools ## run the tests, the slow ones too
 
 sim: .venv/installed ## explore simulated faults (TIME=600 seconds; SEED=17 PART=ring replays one schedule)
 	$(BIN)/python -m tests.sim --seconds $(or $(TIME),60) $(if $(SEED),--seed $(SEED)) $(if $(PART),--part $(PART))
+
+chaos: .venv/installed tools ## run a cluster under real faults, as root (TIME=600 seconds, SEED=17, ARGS="--nodes 3")
+	$(BIN)/python -m tests.chaos --seconds $(or $(TIME),180) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 check: .venv/installed ## format, lint, types, import directions, spelling
 	$(BIN)/ruff format --check .

@@ -4,9 +4,12 @@ import fcntl
 import os
 import struct
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 SIZE = 512 * 1024 * 1024
+SPARED = 8 * 1024 * 1024
+BLOCK = 64 * 1024
 SHUTDOWN = 0x8004587D
 WITHOUT_FLUSHING = 2
 
@@ -45,7 +48,11 @@ class Disk:
     def fill(self) -> None:
         """Leave no room."""
         room = os.statvfs(self.directory)
-        self._run("fallocate", "-l", str(room.f_bavail * room.f_frsize), str(self._filler))
+        with self._filler.open("wb", buffering=0) as filler, suppress(OSError):
+            os.posix_fallocate(filler.fileno(), 0, room.f_bavail * room.f_frsize - SPARED)
+            filler.seek(0, os.SEEK_END)
+            while True:
+                filler.write(bytes(BLOCK))
 
     def empty(self) -> None:
         """Give the room back."""

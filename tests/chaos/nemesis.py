@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from itertools import product
 from random import Random
 
@@ -163,8 +162,7 @@ class Nemesis:
     def disk_full(self) -> tuple[str, Undo]:
         node = self._chance.choice(self._nodes)
         assert node.disk is not None
-        with suppress(OSError):
-            node.disk.fill()
+        node.disk.fill()
         return f"disk of {node.name} full", node.disk.empty
 
     def _lose_power(self, nodes: Iterable[NodeHost]) -> None:

@@ -34,8 +34,12 @@ class Network:
         self.close()
 
     def inside(self, host: str, command: Sequence[str]) -> list[str]:
-        """Return how to run a command on a host."""
-        return [IP, "netns", "exec", self._spaces[host], *command]
+        """Return how to run a command on a host.
+
+        Not by `ip netns exec`, which gives each program mounts of its own: a disk that one of them
+        has lost would live on in the others'.
+        """
+        return ["nsenter", f"--net=/run/netns/{self._spaces[host]}", *command]
 
     def cut(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Drop what goes from the first to the second of each pair; everything else passes."""
