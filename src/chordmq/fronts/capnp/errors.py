@@ -1,6 +1,13 @@
-"""Our errors as exceptions of Cap'n Proto: `<Error>: <reason>`, and nothing of this node's code."""
+"""Errors as exceptions of Cap'n Proto: `<Error>: <reason>`, and nothing of this node's code."""
 
-from chordmq.errors import ChordMQError
+
+class Failed(Exception):
+    """What was asked of the node came to nothing."""
+
+    def __init__(self, error: str, reason: str) -> None:
+        super().__init__(f"{error}: {reason}")
+        self.error = error
+        self.reason = reason
 
 
 class Refusal(Exception):
@@ -22,19 +29,10 @@ class Refusal(Exception):
 _kinds: dict[str, type[Refusal]] = {}
 
 
-def refusal(error: ChordMQError) -> Refusal:
+def refusal(error: str, reason: str) -> Refusal:
     """Return what the client is told of an error."""
-    return _refusal(type(error).__name__, str(error))
-
-
-def internal_fault() -> Refusal:
-    """Return what the client is told of a fault of this node."""
-    return _refusal("InternalError", "a fault of this node; its log says more")
-
-
-def _refusal(name: str, reason: str) -> Refusal:
-    kind = _kinds.get(name)
+    kind = _kinds.get(error)
     if kind is None:
         # A traceback shows no module for what Python itself defines.
-        kind = _kinds[name] = type(name, (Refusal,), {"__module__": "builtins"})
+        kind = _kinds[error] = type(error, (Refusal,), {"__module__": "builtins"})
     return kind(reason)

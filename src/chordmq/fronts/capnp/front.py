@@ -1,17 +1,15 @@
-"""The Cap'n Proto front: a listener, and the thread behind it that starts with the first client."""
+"""The Cap'n Proto front: a listener, and a process behind it that starts with the first client."""
 
 import asyncio
 import importlib.util
 import socket
-from typing import TYPE_CHECKING
 
 from chordmq.codecs.capnp.framing import Framing
+from chordmq.fronts.capnp.process import CapnpProcess
+from chordmq.fronts.capnp.visitor import Visitor
 from chordmq.fronts.opening import Connect, Opening
 from chordmq.fronts.rpc.front import RpcFront, opened
 from chordmq.fronts.rpc.relay import Relay
-
-if TYPE_CHECKING:
-    from chordmq.fronts.capnp.thread import CapnpThread
 
 LIBRARY = "capnp"
 LOGIN_FRAME_SIZE_MAX = 64 * 1024
@@ -28,7 +26,7 @@ class CapnpFront:
 
     def __init__(self, front: RpcFront) -> None:
         self.rpc = front
-        self._thread: CapnpThread | None = None
+        self._process: CapnpProcess | None = None
         self._starting = asyncio.Lock()
 
     def connection(self) -> Relay:
@@ -36,33 +34,40 @@ class CapnpFront:
         return Relay(self.rpc.listener, self._connect, Framing(LOGIN_FRAME_SIZE_MAX))
 
     async def close(self) -> None:
-        """End the thread, after the last client."""
-        if self._thread is not None:
-            await self._thread.stop()
+        """End the process, after the last client."""
+        if self._process is not None:
+            await self._process.stop()
 
     async def _connect(self, relay: Relay) -> socket.socket:
-        """Have a client served in the thread, and return the socket that leads there."""
+        """Have a client served in the process, and return the socket that leads there."""
+        process = await self._running()
+        visitor = Visitor(self.rpc, relay)
+
+        def drain() -> None:
+            visitor.end()
+            process.finish(visitor)
+
+        def leave() -> None:
+            process.forget(visitor)
+            visitor.leave()
+
+        relay.on_drain = drain
+        relay.on_closed = leave
+        return process.serve(visitor)
+
+    async def _running(self) -> CapnpProcess:
+        """Return the process; start it with the first client, and again if it has failed."""
         async with self._starting:
-            if self._thread is None:
-                self._thread = await self._start()
-        # With the first client, for a start should take no longer than it must.
-        from chordmq.fronts.capnp.client import Client
-        from chordmq.fronts.capnp.handlers import Door
-
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        theirs.setblocking(False)
-        client = Client(self.rpc, self._thread, relay, Door)
-        self._thread.spawn(lambda: client.serve(theirs))
-        return ours
-
-    async def _start(self) -> "CapnpThread":
-        await asyncio.to_thread(importlib.import_module, "chordmq.fronts.capnp.handlers")
-        from chordmq.fronts.capnp.thread import CapnpThread
-
-        thread = CapnpThread()
-        await thread.start()
-        return thread
+            if self._process is not None and not self._process.is_running:
+                await self._process.stop()
+                self._process = None
+            if self._process is None:
+                settings = self.rpc.settings
+                sizes = settings.frame_size_max, settings.window_bytes
+                process = CapnpProcess(self.rpc.listener.tasks, *sizes)
+                await process.start()
+                self._process = process
+            return self._process
 
 
 def open_capnp(opening: Opening) -> Connect | None:

@@ -1,4 +1,4 @@
-"""What Cap'n Proto clients can call; runs in the front's thread."""
+"""What Cap'n Proto clients can call; runs in the front's process."""
 
 import contextlib
 import functools
@@ -8,24 +8,18 @@ from typing import Any, TypeVar
 import capnp
 import structlog
 
-from chordmq.broker.cursors.shared_cursor import Outcome
+from chordmq.clock import SystemClock
 from chordmq.codecs.capnp.schema import SCHEMA
 from chordmq.errors import ChordMQError
 from chordmq.fronts.capnp import mapping
-from chordmq.fronts.capnp.client import Client
-from chordmq.fronts.capnp.errors import internal_fault, refusal
-from chordmq.fronts.rpc.publishing import Producer, publish, target_of
-from chordmq.fronts.rpc.session import Session
-from chordmq.fronts.rpc.subscriptions import Subscription, subscribe
+from chordmq.fronts.capnp.connection import CapnpConnection
+from chordmq.fronts.capnp.errors import Failed, refusal
+from chordmq.fronts.rpc.subscriptions import Page
 
 log = structlog.get_logger(__name__)
 
-OUTCOMES = {
-    "accept": Outcome.ACCEPT,
-    "release": Outcome.RELEASE,
-    "reject": Outcome.REJECT,
-    "renew": Outcome.RENEW,
-}
+CLOSED = "Closed"
+"""The error of a subscription that the client itself has ended."""
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 
@@ -35,15 +29,18 @@ def answered(method: Method) -> Method:
 
     @functools.wraps(method)
     async def call(self: Any, **arguments: Any) -> Any:
-        client: Client = self.client
+        client: CapnpConnection = self.client
         with client.calling():
             try:
                 return await method(self, **arguments)
+            except Failed as failed:
+                raise refusal(failed.error, failed.reason) from None
             except ChordMQError as error:
-                raise refusal(error) from None
+                raise refusal(type(error).__name__, str(error)) from None
             except Exception:
                 log.exception("call failed", listener="capnp", method=method.__name__)
-                raise internal_fault() from None
+                reason = "a fault of this node; its log says more"
+                raise refusal("InternalError", reason) from None
 
     return call  # type: ignore[return-value]
 
@@ -51,173 +48,154 @@ def answered(method: Method) -> Method:
 class Door(SCHEMA.Door.Server):  # type: ignore[misc]
     """Lets clients in who say who they are."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: CapnpConnection) -> None:
         self.client = client
 
     @answered
     async def login(self, credentials: Any, client: str, **_: Any) -> Any:
         """Return the node as the client may use it."""
-        wanted = mapping.to_credentials(credentials)
-        session = await self.client.ask(self.client.log_in(wanted, client))
-        return Node(self.client, session)
+        await self.client.ask("log_in", mapping.to_credentials(credentials), client)
+        return Node(self.client)
 
 
 class Node(SCHEMA.Node.Server):  # type: ignore[misc]
     """The broker, for one client that is logged in."""
 
-    def __init__(self, client: Client, session: Session) -> None:
+    def __init__(self, client: CapnpConnection) -> None:
         self.client = client
-        self._session = session
 
     @answered
     async def publish(self, topic: str, messages: Any, **_: Any) -> Any:
         """Store messages."""
-        records = mapping.to_messages(messages, self.client.now_ms())
-        published = await self.client.ask(publish(self._session, topic, records))
-        return mapping.from_published(published)
+        records = mapping.to_messages(messages, now_ms())
+        return await self.client.ask("publish", topic, records, returns=dict[str, Any])
 
     @answered
     async def produce(self, topic: str, **_: Any) -> Any:
         """Open a stream of messages."""
-        target = await self.client.ask(target_of(self._session, topic))
-        return ProducerStream(self.client, Producer(self._session, target))
+        number = self.client.new_number()
+        await self.client.ask("produce", number, topic)
+        return Producer(self.client, number)
 
     @answered
     async def subscribe(self, wanted: Any, sink: Any, **_: Any) -> Any:
         """Begin to deliver messages."""
-        session = self._session
-        subscription = await self.client.ask(subscribe(session, mapping.to_wanted(wanted)))
-        positions = await self.client.ask(_returned(subscription.positions))
-        self.client.begin(deliver(self.client, session, subscription, sink))
-        return SubscriptionHandle(self.client, session, subscription), mapping.from_positions(
-            positions
-        )
+        number, asked = self.client.new_number(), mapping.to_wanted(wanted)
+        positions = await self.client.ask("subscribe", number, asked, returns=dict[str, str])
+        self.client.begin(deliver(self.client, number, sink))
+        return Subscription(self.client, number), mapping.from_positions(positions)
 
     @answered
     async def commit(self, index: str, topic: str, position: str, **_: Any) -> None:
         """Keep the place of a named index."""
-        await self.client.ask(self._session.commit(index, topic, position))
+        await self.client.ask("commit", index, topic, position)
 
     @answered
-    async def committed(self, index: str, topic: str, **_: Any) -> str:
+    async def committed(self, index: str, topic: str, **_: Any) -> Any:
         """Return the place of a named index."""
-        return await self.client.ask(_returned(self._session.committed, index, topic))
+        return await self.client.ask("committed", index, topic, returns=str)
 
     @answered
     async def createTopic(self, name: str, partitions: int, settings: Any, **_: Any) -> Any:
         """Make a topic."""
         texts = {one.name: one.value for one in settings}
-        topic = await self.client.ask(self._session.create_topic(name, partitions, texts))
-        return await self.client.ask(_returned(mapping.from_topic, topic))
+        asked = (name, partitions, texts)
+        return await self.client.ask("create_topic", *asked, returns=dict[str, Any])
 
     @answered
-    async def listTopics(self, **_: Any) -> list[str]:
+    async def listTopics(self, **_: Any) -> Any:
         """Return the topics that the client may see."""
-        return await self.client.ask(_returned(self._session.list_topics))
+        return await self.client.ask("list_topics", returns=list[str])
 
     @answered
     async def describeTopic(self, name: str, **_: Any) -> Any:
         """Return a topic."""
-        topic = await self.client.ask(_returned(self._session.describe_topic, name))
-        return await self.client.ask(_returned(mapping.from_topic, topic))
+        return await self.client.ask("describe_topic", name, returns=dict[str, Any])
 
     @answered
     async def deleteTopic(self, name: str, **_: Any) -> None:
         """Delete a topic."""
-        await self.client.ask(self._session.delete_topic(name))
+        await self.client.ask("delete_topic", name)
 
 
-class ProducerStream(SCHEMA.Producer.Server):  # type: ignore[misc]
-    """A stream of messages: what is pushed goes over in one hand-over per turn."""
+class Producer(SCHEMA.Producer.Server):  # type: ignore[misc]
+    """A stream of messages: what was handed over is asked after only when there is much of it."""
 
-    def __init__(self, client: Client, producer: Producer) -> None:
+    def __init__(self, client: CapnpConnection, number: int) -> None:
         self.client = client
-        self._producer = producer
+        self._number = number
         self._handed_over = 0
 
     @answered
     async def push(self, messages: Any, **_: Any) -> None:
         """Take messages; return when there is room for more."""
-        fault = self._producer.fault
-        if fault is not None:
-            raise fault
-        records = mapping.to_messages(messages, self.client.now_ms())
+        records = mapping.to_messages(messages, now_ms())
         self._handed_over += sum(len(one.record.value or b"") for one in records)
-        self.client.post(self._producer.push, records)
+        self.client.tell("push", self._number, records)
         if self._handed_over > self.client.window_bytes // 4:
             self._handed_over = 0
-            await self.client.ask(self._producer.room())
+            await self.client.ask("room", self._number)
 
     @answered
-    async def flush(self, **_: Any) -> int:
+    async def flush(self, **_: Any) -> Any:
         """Return how many messages are stored, when all are."""
-        return await self.client.ask(self._producer.flush())
+        return await self.client.ask("flush", self._number, returns=int)
+
+    def __del__(self) -> None:
+        self.client.tell("forget_producer", self._number)
 
 
-class SubscriptionHandle(SCHEMA.Subscription.Server):  # type: ignore[misc]
+class Subscription(SCHEMA.Subscription.Server):  # type: ignore[misc]
     """What a subscriber says of what it gets; ends the subscription when it is dropped."""
 
-    def __init__(self, client: Client, session: Session, subscription: Subscription) -> None:
+    def __init__(self, client: CapnpConnection, number: int) -> None:
         self.client = client
-        self._session = session
-        self._subscription = subscription
+        self._number = number
 
     @answered
     async def credit(self, count: int, **_: Any) -> None:
         """Let more messages come."""
-        self.client.post(self._subscription.add_credit, count)
+        await self.client.ask("credit", self._number, count)
 
     @answered
     async def acknowledge(
         self, topic: str, partition: int, first: int, last: int, outcome: Any, **_: Any
     ) -> None:
         """Take the client's word on messages of a shared index."""
-        work = self._subscription.acknowledge(topic, partition, first, last, OUTCOMES[str(outcome)])
-        await self.client.ask(work)
+        place = (partition, first, last)
+        await self.client.ask("acknowledge", self._number, topic, place, str(outcome))
 
     @answered
     async def commit(self, topic: str, position: str, **_: Any) -> None:
         """Keep the place of a named index."""
-        await self.client.ask(self._subscription.commit(topic, position))
+        await self.client.ask("commit_own", self._number, topic, position)
 
     @answered
     async def close(self, **_: Any) -> None:
         """End the subscription."""
-        self.client.post(end, self._session, self._subscription)
+        await self.client.ask("unsubscribe", self._number)
 
     def __del__(self) -> None:
-        self.client.post(end, self._session, self._subscription)
+        self.client.tell("unsubscribe", self._number)
 
 
-class Closed(ChordMQError):
-    """The client wants no more."""
-
-
-async def deliver(client: Client, session: Session, subscription: Subscription, sink: Any) -> None:
+async def deliver(client: CapnpConnection, number: int, sink: Any) -> None:
     """Push pages to a subscriber, as fast as it takes them, until the subscription ends."""
     try:
         while True:
-            page = await client.ask(subscription.next())
+            page = await client.ask("next", number, returns=Page)
             request = sink.deliver_request()
             mapping.fill_batch(request.init("batch"), page)
             await request.send()
-    except Closed:
-        return
-    except ChordMQError as error:
-        with contextlib.suppress(capnp.KjException):
-            await sink.end(f"{type(error).__name__}: {error}")
+    except Failed as failed:
+        if failed.error != CLOSED:
+            with contextlib.suppress(capnp.KjException):
+                await sink.end(str(failed))
     except capnp.KjException as error:
         log.debug("subscriber failed", listener="capnp", reason=error.description)
     finally:
-        client.post(session.forget, subscription)
+        client.tell("unsubscribe", number)
 
 
-def end(session: Session, subscription: Subscription) -> None:
-    """End a subscription that its client has dropped."""
-    subscription.end(Closed())
-    session.forget(subscription)
-
-
-async def _returned(what: Callable[..., Any], *arguments: Any) -> Any:
-    """Call something on the loop that owns what it reads."""
-    return what(*arguments)
+now_ms = SystemClock().now_ms
+"""The time of messages that have none."""

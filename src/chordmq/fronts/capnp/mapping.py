@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
-from chordmq.broker.topics import Topic
 from chordmq.errors import InvalidRequest
 from chordmq.fronts.rpc.front import Credentials
-from chordmq.fronts.rpc.publishing import Addressed, Published
+from chordmq.fronts.rpc.publishing import Addressed
 from chordmq.fronts.rpc.subscriptions import Page, Wanted
 from chordmq.records.record import NewRecord
 
@@ -73,16 +72,6 @@ def _fill_headers(message: Any, headers: Sequence[tuple[str, bytes | None]]) -> 
             rows[number].value = value
 
 
-def from_published(published: Published) -> dict[str, Any]:
-    """Return where messages came to lie."""
-    failure = published.failure
-    return {
-        "partitions": published.partitions,
-        "offsets": published.offsets,
-        "failure": f"{type(failure).__name__}: {failure}" if failure is not None else "",
-    }
-
-
 def to_wanted(wanted: Any) -> Wanted:
     """Return what a subscriber asks for."""
     index, start = wanted.index, wanted.start
@@ -123,19 +112,3 @@ def to_credentials(credentials: Any) -> Credentials:
 def from_positions(positions: Mapping[str, str]) -> list[dict[str, str]]:
     """Return places in log topics."""
     return [{"topic": topic, "position": position} for topic, position in positions.items()]
-
-
-def from_topic(topic: Topic) -> dict[str, Any]:
-    """Return a topic as it is described."""
-    return {
-        "name": topic.name,
-        "partitions": [
-            {
-                "partition": one.index,
-                "startOffset": one.log.start_offset,
-                "endOffset": one.high_watermark,
-            }
-            for one in topic.partitions
-        ],
-        "settings": [{"name": name, "value": value} for name, value in topic.overrides.items()],
-    }

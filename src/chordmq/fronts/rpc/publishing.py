@@ -63,7 +63,9 @@ class Appending:
         batches = self._batches(messages)
         for partition, records in batches:
             self._partitions.append(partition.index)
-            self._offsets.append(session.front.appends.append(partition, records))
+            offset = session.front.appends.append(partition, records)
+            offset.add_done_callback(_looked_at)
+            self._offsets.append(offset)
         session.front.messages_in += self.count
 
     def _batches(self, messages: Sequence[Addressed]) -> list[tuple[Partition, list[NewRecord]]]:
@@ -111,6 +113,12 @@ class Appending:
             if audit.sample and isinstance(offset, int) and audit.is_sampled():
                 place = f"{self._target.topic.name}-{partition} offset {offset}"
                 self._session.audit("publish", place)
+
+
+def _looked_at(offset: asyncio.Future[int]) -> None:
+    """Take note of a fault, for the client may have gone who would hear of it."""
+    if not offset.cancelled():
+        offset.exception()
 
 
 async def target_of(session: Session, name: str) -> Target:
