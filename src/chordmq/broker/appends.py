@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chordmq.broker.partition import Partition
-from chordmq.errors import ChordMQError, UnknownTopic
-from chordmq.records.batch import HEADER_SIZE
+from chordmq.errors import ChordMQError, NotLeader, UnknownTopic
+from chordmq.records.batch import HEADER_SIZE, read_header
 from chordmq.records.record import NewRecord, build_batch
 
 RECORD_OVERHEAD_MAX = 40
@@ -51,8 +51,13 @@ class Appends:
 
     def _write(self, partition: Partition, joined: list[Waiting]) -> None:
         records = [record for waiting in joined for record in waiting.records]
+        batch = memoryview(build_batch(records))
+        built = read_header(batch)
+        if not partition.is_leader:
+            _forward(partition, joined, batch)
+            return
         try:
-            appended = partition.append(memoryview(build_batch(records)))
+            appended = partition.append(batch)
         except ChordMQError as error:
             if len(joined) == 1:
                 _refuse(joined[0], error)
@@ -60,6 +65,7 @@ class Appends:
                 for waiting in joined:
                     self._write(partition, [waiting])
             return
+        partition.built(appended.base_offset, built, records)
         self.batches += 1
         self.records += len(records)
         base_offset = appended.base_offset
@@ -96,6 +102,25 @@ def _tell(waiting: Waiting, offset: int, committed: asyncio.Future[None] | None)
             _answer(waiting, offset)
 
     committed.add_done_callback(done)
+
+
+def _forward(partition: Partition, joined: list[Waiting], batch: memoryview) -> None:
+    """Have the partition's leader append the batch, and tell the clients what came of it."""
+
+    def done(future: asyncio.Future[int]) -> None:
+        if future.cancelled():
+            error: BaseException | None = NotLeader("the node stops")
+        else:
+            error = future.exception()
+        offset = future.result() if error is None else 0
+        for waiting in joined:
+            if isinstance(error, ChordMQError):
+                _refuse(waiting, error)
+            else:
+                _answer(waiting, offset)
+                offset += len(waiting.records)
+
+    partition.forward(batch).add_done_callback(done)
 
 
 def _answer(waiting: Waiting, offset: int) -> None:

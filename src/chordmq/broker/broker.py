@@ -10,6 +10,7 @@ from chordmq.broker.audit.auditor import Auditor
 from chordmq.broker.clustering import Clustering, RuleBook
 from chordmq.broker.cursors.cursors import Cursors
 from chordmq.broker.flusher import Flusher
+from chordmq.broker.forwarding import Forwarding
 from chordmq.broker.groups.coordinator import GroupCoordinator
 from chordmq.broker.groups.settings import GroupOverrides
 from chordmq.broker.groups.share_coordinator import ShareCoordinator, policy_of
@@ -196,6 +197,7 @@ class Broker:
             self.topics.watchers.append(coordinator.look_again)
             self.clustering.replicas.on_turned.append(coordinator.look_again)
         Delegation(self.clustering.links, self.topics, self.transactions)
+        self.shared.forward = Forwarding(self.clustering.links, self.topics).append
 
     def _forget_topic(self, topic: str) -> None:
         self.groups.forget_topic(topic)

@@ -215,7 +215,7 @@ class InternalLog(Generic[Entry]):
         """Yield everything that the log, or one partition of it, holds, in its order."""
         topic = self._host.topics.find(self._topic.name)
         for partition in topic.partitions if topic is not None else ():
-            if index not in (None, partition.index):
+            if index not in (None, partition.index) or partition.is_absent:
                 continue
             offset = partition.log.start_offset
             while found := partition.log.read(offset, READ_BYTES):

@@ -80,6 +80,8 @@ class Shared:
     decoded: DecodedBatches = field(default_factory=DecodedBatches)
     new_replica: "Callable[[Partition], Replica] | None" = None
     """Makes a partition one of several copies; None where the node is alone."""
+    forward: "Callable[[Partition, memoryview], asyncio.Future[int]] | None" = None
+    """Hands a batch to the leader of its partition; None where the node is alone."""
     reported_s: float = -math.inf
 
     def report(self, fault: ChordMQError) -> None:
@@ -181,6 +183,11 @@ class Partition:
         self._write(data, header)
         return Appended(header.base_offset, header.next_offset, append_time_ms, log.start_offset)
 
+    def forward(self, data: memoryview) -> asyncio.Future[int]:
+        """Return a future for the first offset of a batch that another node is to append."""
+        assert self._shared.forward is not None, "a node alone leads everything"
+        return self._shared.forward(self, data)
+
     def sealed(self, records: Sequence[NewRecord]) -> Sequence[NewRecord]:
         """Return records as fronts that build batches are to store them."""
         payloads = self._shared.payloads
@@ -189,6 +196,10 @@ class Partition:
     def records(self, header: BatchHeader, batch: memoryview) -> list[Record]:
         """Return the records of a batch of this partition, which nobody may change."""
         return self._shared.decoded.records(self, header, batch)
+
+    def built(self, base_offset: int, header: BatchHeader, records: Sequence[NewRecord]) -> None:
+        """Keep the records of a batch for those who read it next; the header is as it was built."""
+        self._shared.decoded.built((self, base_offset, header.crc), header.size, records)
 
     def delivered(self, records: list[Record]) -> list[Record]:
         """Return records as they are handed out by fronts that do not send batches as stored."""

@@ -47,6 +47,7 @@ class Kind(IntEnum):
     REPLICA_FETCH = 0x20
     REPLICA_ANSWER = 0x21
     TRANSACTION = 0x22
+    APPEND = 0x23
 
 
 class Head(NamedTuple):

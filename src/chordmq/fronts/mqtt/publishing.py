@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
@@ -67,6 +68,11 @@ class Publishing:
                 self._write(partition, joined)
 
     def _write(self, partition: Partition, joined: list[Unit]) -> None:
+        if not partition.is_leader:
+            batch = memoryview(self._batch(partition, joined))
+            waiting = [unit.done for unit in joined if unit.done is not None]
+            _tell(waiting, partition.forward(batch))
+            return
         try:
             appended = partition.append(memoryview(self._batch(partition, joined)))
         except ChordMQError as error:
@@ -89,6 +95,9 @@ class Publishing:
     def append_alone(self, partition: Partition, batch: bytearray, unit: Unit) -> None:
         """Append messages that are a batch of their own already."""
         assert unit.done is not None
+        if not partition.is_leader:
+            _tell([unit.done], partition.forward(memoryview(batch)))
+            return
         try:
             appended = partition.append(memoryview(batch))
         except ChordMQError as error:
@@ -119,15 +128,17 @@ def _joined(units: list[Unit], size_max: int) -> Iterator[list[Unit]]:
     yield joined
 
 
-def _tell(waiting: list[Done], committed: asyncio.Future[None] | None) -> None:
+def _tell(waiting: list[Done], committed: asyncio.Future[Any] | None) -> None:
     if committed is None:
         for done in waiting:
             done(None)
         return
 
-    def end(future: asyncio.Future[None]) -> None:
-        error = UnknownTopic("the topic was deleted meanwhile") if future.cancelled() else None
+    def end(future: asyncio.Future[Any]) -> None:
+        error: BaseException | None = UnknownTopic("the topic was deleted meanwhile")
+        if not future.cancelled():
+            error = future.exception()
         for done in waiting:
-            done(error)
+            done(error if isinstance(error, ChordMQError) else None)
 
     committed.add_done_callback(end)
