@@ -192,3 +192,28 @@ async def test_a_link_that_has_gone_silent_is_given_up() -> None:
         one.links._check_silence()
         await link.ended.wait()
         await until_connected(one, two)
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+async def test_both_sides_learn_that_a_nodes_program_has_ended(gone: int) -> None:
+    """C13: a killed node is not waited for until its lease ends."""
+    async with linked(2) as nodes:
+        await until_connected(*nodes)
+        refused: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        nodes[1 - gone].links.on_refused.append(refused.set_result)
+        await nodes[gone].close()
+        async with asyncio.timeout(5):
+            assert await refused == nodes[gone].links.broker
+
+
+async def test_a_node_that_only_hung_up_has_not_ended() -> None:
+    async with linked(2) as (one, two):
+        await until_connected(one, two)
+        refused: list[int] = []
+        one.links.on_refused.append(refused.append)
+        link = one.links.peers[2].link
+        assert link is not None
+        link.close("for a test")
+        await link.ended.wait()
+        await until_connected(one, two)
+        assert refused == []

@@ -76,6 +76,8 @@ class Links:
         """Called with the node's number when requests can be sent to it."""
         self.on_lost: list[Watcher] = []
         """Called when they cannot any more; all that was asked has failed by then."""
+        self.on_refused: list[Watcher] = []
+        """Called when nobody listens any more where a lost node was: its program has ended."""
         self._hello = Hello(VERSION, cluster, broker, 0, uuid)
         self._clock = clock
         self._guard = guard
@@ -314,6 +316,22 @@ class Links:
     def _lost(self, peer: Peer) -> None:
         for watcher in self.on_lost:
             watcher(peer.broker)
+        if self._tasks is not None:
+            self._tasks.create_task(self._knock(peer))
+
+    async def _knock(self, peer: Peer) -> None:
+        """See whether a lost node's program has ended, which a lease would tell much later."""
+        address = peer.place.address
+        try:
+            async with asyncio.timeout(DIAL_TIMEOUT_S):
+                _, writer = await asyncio.open_connection(address.host, address.port)
+            writer.close()
+        except ConnectionRefusedError:
+            if self.peers.get(peer.broker) is peer and peer.link is None:
+                for watcher in self.on_refused:
+                    watcher(peer.broker)
+        except (OSError, TimeoutError):
+            return
 
 
 async def _pong(caller: Caller, body: memoryview) -> Body:
