@@ -132,6 +132,14 @@ def plain_topic(name: str) -> str:
     return topic[: TOPIC_LENGTH_MAX - DIGEST_LENGTH - 1] + "_" + digest
 
 
+def literal_topic(wanted: str) -> str | None:
+    """Return the log topic of a filter's first two levels; None if a wildcard is one of them."""
+    levels = wanted.split(SEPARATOR)
+    if {ONE, REST} & {*levels[:2]}:
+        return None
+    return _topic(levels) if len(levels) > 1 else plain_topic(wanted)
+
+
 def is_filter(text: str) -> bool:
     """Return whether a text asks for names with levels, and not for a log topic as a whole."""
     return SEPARATOR in text or has_wildcard(text)

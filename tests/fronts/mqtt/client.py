@@ -3,7 +3,7 @@
 import socket
 import ssl
 import struct
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from chordmq.codecs.mqtt import properties as kinds
 from chordmq.codecs.mqtt.properties import NONE, Properties, read_properties, write_properties
@@ -64,14 +64,18 @@ def packet(first: int, body: bytes) -> bytes:
 
 
 class Client:
-    """One connection."""
+    """One connection; all that are open are in `opened`, until the test is over."""
+
+    opened: ClassVar[list[socket.socket]] = []
 
     def __init__(
         self, address: tuple[str, int], version: int = 5, tls: ssl.SSLContext | None = None
     ) -> None:
         plain = socket.create_connection(address, timeout=TIMEOUT_S)
+        self.opened.append(plain)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = tls.wrap_socket(plain, server_hostname="localhost") if tls else plain
+        self.opened.append(self.socket)
         self.version = version
         self._data = b""
         self._early: list[tuple[int, bytes]] = []

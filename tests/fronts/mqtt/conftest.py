@@ -10,18 +10,23 @@ from tests.running_node import RunningNode
 Connect = Callable[..., Client]
 
 
+@pytest.fixture(autouse=True)
+def _no_connection_stays() -> Iterator[None]:
+    """Close every connection that a test has opened."""
+    yield
+    while Client.opened:
+        Client.opened.pop().close()
+
+
 @pytest.fixture
-def open_client(node: RunningNode) -> Iterator[Connect]:
+def open_client(request: pytest.FixtureRequest) -> Connect:
     """Give a function that opens a connection and sends nothing."""
-    clients: list[Client] = []
 
     def open_client(version: int = 5, to: RunningNode | None = None) -> Client:
-        clients.append(Client((to or node).mqtt_address, version))
-        return clients[-1]
+        node: RunningNode = to or request.getfixturevalue("node")
+        return Client(node.mqtt_address, version)
 
-    yield open_client
-    for client in clients:
-        client.cut()
+    return open_client
 
 
 @pytest.fixture

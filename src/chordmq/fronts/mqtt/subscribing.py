@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING
 
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
+from chordmq.broker.names import literal_topic
 from chordmq.broker.retained import Retained
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
-from chordmq.broker.subscriptions import ONE, REST, SEPARATOR, check_filter, matches
+from chordmq.broker.subscriptions import check_filter, matches
 from chordmq.codecs.mqtt import writer
 from chordmq.codecs.mqtt.errors import ProtocolError
 from chordmq.codecs.mqtt.fields import write_binary
@@ -94,17 +95,16 @@ def _check_allowed(front: "MqttFront", one: Subscription, wanted: str) -> None:
         )
         one.is_granted = True
         return
-    levels = wanted.split(SEPARATOR)[:2]
-    if {ONE, REST} & {*levels}:
-        # Of what a wildcard finds, the client gets what it may read.
-        if not permissions.acl.allows_any(
+    # Of what a filter finds, the client gets what it may read: there must be something.
+    log_topic = literal_topic(wanted)
+    ruled = front.names.reach(wanted).ruled
+    if log_topic is None or ruled:
+        if any(map(session.may_read, ruled)) or permissions.acl.allows_any(
             session.principal, session.host, Operation.READ, Kind.TOPIC
         ):
-            raise TopicAccessDenied(f"User:{who} may read nothing")
-        return
-    permissions.acl.check(
-        session.principal, session.host, Operation.READ, Kind.TOPIC, front.log_topic(wanted)
-    )
+            return
+        raise TopicAccessDenied(f"User:{who} may read nothing of {wanted[:100]}")
+    permissions.acl.check(session.principal, session.host, Operation.READ, Kind.TOPIC, log_topic)
 
 
 async def join(front: "MqttFront", one: Subscription) -> None:
