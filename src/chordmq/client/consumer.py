@@ -1,7 +1,7 @@
 """Reads records: from chosen partitions, or from those that a group gives to this consumer."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -70,6 +70,8 @@ class Consumer:
         self.cluster = Cluster(bootstrap, connection)
         self.settings = settings or ConsumerSettings()
         self._fetcher = Fetcher(self.cluster, self.settings.fetch, self.settings.encryption)
+        self.before_rejoin: Callable[[], Awaitable[None]] | None = None
+        """Called before the partitions are given back because the group moves on."""
         self._membership: Membership | None = None
         self._assigned: list[TopicPartition] = []
         self._positions: dict[TopicPartition, int] = {}
@@ -160,7 +162,7 @@ class Consumer:
         clock = self.cluster.clock
         deadline_s = clock.monotonic_s() + timeout_s
         while True:
-            await self._keep_up()
+            await self.keep_up()
             left_s = max(0.0, deadline_s - clock.monotonic_s())
             slice_s = left_s if self._membership is None else min(left_s, REBALANCE_CHECK_S)
             chunk = await self._fetcher.poll(slice_s)
@@ -175,7 +177,7 @@ class Consumer:
 
     async def __anext__(self) -> Message:
         while True:
-            await self._keep_up()
+            await self.keep_up()
             chunk = self._chunk
             if chunk is not None and self._place < len(chunk.records):
                 return self._hand_out(chunk)
@@ -220,8 +222,8 @@ class Consumer:
         self._positions[chunk.topic, chunk.partition] = following
         return Message(chunk.topic, chunk.partition, *record)
 
-    async def _keep_up(self) -> None:
-        """Rejoin when the group moves on, and commit when it is time."""
+    async def keep_up(self) -> None:
+        """Rejoin when the group moves on, and commit when it is time; `poll` does so, too."""
         if self._membership is None:
             return
         if self._membership.is_stale:
@@ -233,6 +235,8 @@ class Consumer:
             await self._commit_if_possible()
 
     async def _rejoin(self, membership: Membership) -> None:
+        if self._assigned and self.before_rejoin is not None:
+            await self.before_rejoin()
         if self._assigned and self.settings.auto_commit_s is not None:
             await self._commit_if_possible()
         self._take_over({})

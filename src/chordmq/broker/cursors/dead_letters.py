@@ -5,19 +5,14 @@ from collections.abc import Sequence
 from chordmq.broker.cursors.cursor import Cursor
 from chordmq.broker.cursors.shared_cursor import Dead
 from chordmq.broker.internal_log import Host
+from chordmq.records.dead_letter import obituary
 from chordmq.records.record import NewRecord, Record
 
 BATCH_BYTES = 256 * 1024
 RECORD_OVERHEAD_BYTES = 256
 """Our headers and the record's own lengths, roughly."""
 
-TOPIC_HEADER = "chordmq.origin.topic"
-PARTITION_HEADER = "chordmq.origin.partition"
-OFFSET_HEADER = "chordmq.origin.offset"
-GROUP_HEADER = "chordmq.dead.group"
-DELIVERIES_HEADER = "chordmq.dead.deliveries"
-REASON_HEADER = "chordmq.dead.reason"
-REJECTED, TRIED_TOO_OFTEN = b"rejected", b"tried too often"
+REJECTED, TRIED_TOO_OFTEN = "rejected", "tried too often"
 
 
 async def bury(host: Host, cursor: Cursor, dead: Sequence[Dead]) -> None:
@@ -42,12 +37,9 @@ async def bury(host: Host, cursor: Cursor, dead: Sequence[Dead]) -> None:
 
 
 def _letter(cursor: Cursor, record: Record, part: Dead) -> NewRecord:
-    origin = (
-        (TOPIC_HEADER, cursor.partition.topic.encode()),
-        (PARTITION_HEADER, str(cursor.key.partition).encode()),
-        (OFFSET_HEADER, str(record.offset).encode()),
-        (GROUP_HEADER, cursor.key.group.encode()),
-        (DELIVERIES_HEADER, str(part.deliveries).encode()),
-        (REASON_HEADER, REJECTED if part.is_rejected else TRIED_TOO_OFTEN),
-    )
-    return NewRecord(record.timestamp, record.key, record.value, (*record.headers, *origin))
+    reason = REJECTED if part.is_rejected else TRIED_TOO_OFTEN
+    why = obituary(
+        cursor.partition.topic, cursor.key.partition, record.offset,
+        cursor.key.group, part.deliveries, reason,
+    )  # fmt: skip
+    return NewRecord(record.timestamp, record.key, record.value, (*record.headers, *why))

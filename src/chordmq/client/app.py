@@ -1,0 +1,91 @@
+"""A set of message handlers that run together: the application of `chordmq run`."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+import structlog
+
+from chordmq.client.connection import ConnectionSettings
+from chordmq.client.handlers import MessageFunction, MessageHandler, consumer
+from chordmq.client.worker import Counts, Worker
+
+log = structlog.get_logger(__name__)
+
+
+class ConsumerApp:
+    """Handlers, and what runs them; one that stops with an error stops the others, too."""
+
+    def __init__(self, *handlers: MessageHandler) -> None:
+        self.handlers = list(handlers)
+        self._workers: list[Worker] = []
+        self._is_stopping = False
+
+    def consumer(
+        self, topic: str, group: str, **more: Any
+    ) -> Callable[[MessageFunction], MessageHandler]:
+        """Have a function process messages, as `chordmq.client.handlers.consumer` does."""
+
+        def decorate(function: MessageFunction) -> MessageHandler:
+            handler = consumer(topic, group, **more)(function)
+            self.handlers.append(handler)
+            return handler
+
+        return decorate
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """Return what each handler has done, by its name."""
+        return {worker.handler.name: worker.counts for worker in self._workers}
+
+    async def serve(self, bootstrap: str, connection: ConnectionSettings | None = None) -> None:
+        """Process messages until `stop`; raise Stopped when a message stands in the way."""
+        if not self.handlers:
+            raise ValueError("the application has no consumers")
+        self._workers = [Worker(handler, bootstrap, connection) for handler in self.handlers]
+        if self._is_stopping:
+            self.stop()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for worker in self._workers:
+                    tasks.create_task(worker.run())
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    def stop(self) -> None:
+        """Finish what is being processed, commit it and end."""
+        self._is_stopping = True
+        for worker in self._workers:
+            worker.stop()
+
+    async def serve_until_signal(
+        self, bootstrap: str, connection: ConnectionSettings | None = None
+    ) -> None:
+        """Process messages until the process is told to end."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        try:
+            await self.serve(bootstrap, connection)
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                with suppress(ValueError):
+                    loop.remove_signal_handler(number)
+
+
+def app_in(module: ModuleType, name: str = "") -> ConsumerApp:
+    """Return the application of this name in a module; without one, of all handlers there."""
+    found = getattr(module, name, None) if name else None
+    if isinstance(found, ConsumerApp):
+        return found
+    if isinstance(found, MessageHandler):
+        return ConsumerApp(found)
+    if name:
+        raise ValueError(f"{module.__name__} has no ConsumerApp called {name!r}")
+    handlers = [one for one in vars(module).values() if isinstance(one, MessageHandler)]
+    if not handlers:
+        raise ValueError(f"{module.__name__} has no function with @consumer")
+    return ConsumerApp(*handlers)
