@@ -27,8 +27,18 @@ def test_batches_of_others_or_with_other_content_are_told_apart() -> None:
     assert batches.records(OWNER, *batch(b"a", 5)) == [Record(5, 0, None, b"a")]
 
 
+def test_a_batch_that_was_built_here_needs_no_decoding() -> None:
+    batches = DecodedBatches()
+    header, data = batch(b"a", 7)
+    batches.built((OWNER, 7, header.crc), header.size, [NewRecord(0, b"not decoded", b"a")])
+    found = batches.records(OWNER, header, data)
+    assert found == [Record(7, 0, b"not decoded", b"a")]
+    assert batches.records(OWNER, header, data) is found
+    changed, data = batch(b"b", 7)
+    assert batches.records(OWNER, changed, data) == [Record(7, 0, None, b"b")]
+
+
 def test_what_was_not_used_for_longest_goes_first() -> None:
-    """C11: memory is bounded."""
     batches = DecodedBatches(weight_max=2 * (RECORD_WEIGHT + 1))
     a = batches.records(OWNER, *batch(b"a"))
     b = batches.records(OWNER, *batch(b"b"))

@@ -1,12 +1,15 @@
-"""Batches whose records were read a moment ago: others who are at the same place read them too.
+"""Batches whose records are at hand: read a moment ago, or built here from what clients sent.
 
 A client takes a few records of a batch at a time, and many clients follow the same end of a log.
 """
 
-from chordmq.records.batch import BatchHeader
-from chordmq.records.record import Record, read_records
+from collections.abc import Sequence
+from typing import NamedTuple
 
-WEIGHT_MAX = 16 * 1024 * 1024
+from chordmq.records.batch import BatchHeader
+from chordmq.records.record import NewRecord, Record, read_records
+
+WEIGHT_MAX = 8 * 1024 * 1024
 """Bytes of memory that all batches here take, roughly."""
 RECORD_WEIGHT = 200
 """What a record takes besides its value."""
@@ -15,26 +18,48 @@ Key = tuple[object, int, int]
 """Whose batch, where it begins, and its checksum."""
 
 
+class Kept(NamedTuple):
+    """The records of a batch; those that nobody has read have no offsets yet."""
+
+    weight: int
+    records: list[Record]
+    built: Sequence[NewRecord] = ()
+
+
 class DecodedBatches:
-    """The batches decoded last, up to a bound; the one not used for longest goes first."""
+    """The newest batches, up to a bound; the one not used for longest goes first."""
 
     def __init__(self, weight_max: int = WEIGHT_MAX) -> None:
         self._weight_max = weight_max
         self._weight = 0
-        self._batches: dict[Key, tuple[int, list[Record]]] = {}
+        self._batches: dict[Key, Kept] = {}
+
+    def built(self, key: Key, size: int, records: Sequence[NewRecord]) -> None:
+        """Keep the records of which a batch was built that is in the log now.
+
+        If it was changed on its way there, its checksum is another and nobody asks for these.
+        """
+        self._keep(key, Kept(size, [], records))
 
     def records(self, owner: object, header: BatchHeader, batch: memoryview) -> list[Record]:
         """Return the records of a batch, which nobody may change."""
         key = (owner, header.base_offset, header.crc)
         known = self._batches.pop(key, None)
-        if known is None:
-            records = read_records(batch)
+        if known is not None:
+            self._weight -= known.weight
+        if known is None or known.built:
+            built = known.built if known is not None else ()
+            records = [Record(n, *one) for n, one in enumerate(built, header.base_offset)]
+            records = records or read_records(batch)
             weight = sum(RECORD_WEIGHT + len(one.value or b"") for one in records)
-            if 2 * weight > self._weight_max:
-                return records
-            known = weight, records
-            self._weight += weight
-        self._batches[key] = known
+            known = Kept(weight, records)
+        self._keep(key, known)
+        return known.records
+
+    def _keep(self, key: Key, kept: Kept) -> None:
+        if 2 * kept.weight > self._weight_max:
+            return  # it would displace all others
+        self._batches[key] = kept
+        self._weight += kept.weight
         while self._weight > self._weight_max:
-            self._weight -= self._batches.pop(next(iter(self._batches)))[0]
-        return known[1]
+            self._weight -= self._batches.pop(next(iter(self._batches))).weight

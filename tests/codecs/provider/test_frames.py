@@ -75,7 +75,7 @@ def test_bytes_stand_where_the_page_says() -> None:
 
 def test_a_message_without_a_time_is_of_now() -> None:
     publish = read_publish(frame(Type.DATA, 7, data("t", b"v")), now_ms=42)
-    assert publish.record.timestamp == 42
+    assert publish[2].timestamp == 42
 
 
 @given(st.binary(max_size=100))

@@ -72,13 +72,8 @@ class Status(IntEnum):
     """A fault of the node; its log says more."""
 
 
-class Publish(NamedTuple):
-    """A message of a client, and where it is to go."""
-
-    topic: str
-    partition: int
-    """-1 for the one that the key decides on."""
-    record: NewRecord
+Publish = tuple[str, int, NewRecord]
+"""A topic, a partition (-1 for the one that the key decides on), and the message."""
 
 
 class Acknowledgement(NamedTuple):
@@ -117,7 +112,7 @@ def read_publish(data: bytes, now_ms: int) -> Publish:
         raise DecodeError(f"{len(data) - at} bytes follow the value of a DATA frame")
     if timestamp < 0:
         timestamp = now_ms
-    return Publish(topic, partition, NewRecord(timestamp, key, value, headers))
+    return topic, partition, NewRecord(timestamp, key, value, headers)
 
 
 def _read_bytes(data: bytes, at: int, size: int) -> tuple[bytes | None, int]:

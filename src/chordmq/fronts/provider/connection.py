@@ -266,7 +266,7 @@ class Session:
                 self._access.meter.fetched += len(data)
                 consumer.delivered += len(pushes)
                 front.messages_out += len(pushes)
-                front.redelivered += sum(one.deliveries > 1 for one in pushes)
+                front.redelivered += sum(deliveries > 1 for _, _, deliveries in pushes)
                 await self._access.meter.pause()
                 await stream.room()
                 await asyncio.sleep(0)  # let others have their turn

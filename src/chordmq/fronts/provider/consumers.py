@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import groupby
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from chordmq.broker.cursors.cursor import Answer, Cursor, Policy
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
@@ -28,12 +28,8 @@ Place = tuple[int, int]
 """A partition and an offset."""
 
 
-class Push(NamedTuple):
-    """A record to send, and for the how-manieth time."""
-
-    partition: int
-    record: Record
-    deliveries: int
+Push = tuple[int, Record, int]
+"""A partition, a record of it to send, and for the how-manieth time."""
 
 
 class Consumer(Protocol):
@@ -138,12 +134,12 @@ class OwnIndex:
         else:
             self._feed.skip_gaps()
             found = self._feed.take(count_max, BYTES_AT_ONCE)
-            pushes = [Push(partition, record, 1) for partition, record in found]
+            pushes = [(partition, record, 1) for partition, record in found]
         if not pushes:
             for partition in self._partitions.values():
                 partition.wait(self)
         elif self.wanted.credit:
-            self.window.sent([(one.partition, one.record.offset) for one in pushes], now_s)
+            self.window.sent([(index, record.offset) for index, record, _ in pushes], now_s)
         return pushes
 
     def _take_late(self, count_max: int) -> list[Push]:
@@ -158,7 +154,7 @@ class OwnIndex:
                 if place in self._late:
                     del self._late[place]
                     self._tries[place] = self._tries.get(place, 1) + 1
-                    pushes.append(Push(partition, record, self._tries[place]))
+                    pushes.append((partition, record, self._tries[place]))
             self._late.pop((partition, first), None)
         return pushes
 
@@ -282,9 +278,9 @@ class SharedIndex:
             taken = list(delivery.records())
             counts = {record.offset: deliveries for record, deliveries in taken}
             records = cursor.partition.delivered([record for record, _ in taken])
-            pushes += [Push(index, record, counts.get(record.offset, 1)) for record in records]
+            pushes += [(index, record, counts.get(record.offset, 1)) for record in records]
         if pushes:
-            self.window.sent([(one.partition, one.record.offset) for one in pushes], now_s)
+            self.window.sent([(index, record.offset) for index, record, _ in pushes], now_s)
         else:
             for cursor in self._cursors.values():
                 cursor.wait(self)

@@ -56,11 +56,11 @@ class Producer:
         turn = next(self._turns)
         for frame in frames:
             try:
-                wanted = read_publish(frame, now_ms)
-                topic = topics.get(wanted.topic)
+                name, asked, record = read_publish(frame, now_ms)
+                topic = topics.get(name)
                 if topic is None:
-                    topic = topics[wanted.topic] = await self._topic(wanted.topic)
-                to = _partition_of(topic, wanted.partition, wanted.record.key, turn)
+                    topic = topics[name] = await self._topic(name)
+                to = _partition_of(topic, asked, record.key, turn)
             except (ChordMQError, DecodeError) as error:
                 self._refuse([HEAD.unpack_from(frame)[1]], error)
                 continue
@@ -71,7 +71,7 @@ class Producer:
                 self._append(to, batch)
                 batch = batches[to] = Batch()
             batch.ids.append(HEAD.unpack_from(frame)[1])
-            batch.records.append(wanted.record)
+            batch.records.append(record)
             batch.size += len(frame)
         for to, batch in batches.items():
             self._append(to, batch)
