@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chordmq.broker.partition import Partition
-from chordmq.errors import ChordMQError, UnknownTopic
+from chordmq.errors import ChordMQError, NotLeader, UnknownTopic
 from chordmq.records.batch import HEADER_SIZE, read_header
 from chordmq.records.record import NewRecord, build_batch
 
@@ -53,6 +53,9 @@ class Appends:
         records = [record for waiting in joined for record in waiting.records]
         batch = memoryview(build_batch(records))
         built = read_header(batch)
+        if not partition.is_leader:
+            _forward(partition, joined, batch)
+            return
         try:
             appended = partition.append(batch)
         except ChordMQError as error:
@@ -99,6 +102,25 @@ def _tell(waiting: Waiting, offset: int, committed: asyncio.Future[None] | None)
             _answer(waiting, offset)
 
     committed.add_done_callback(done)
+
+
+def _forward(partition: Partition, joined: list[Waiting], batch: memoryview) -> None:
+    """Have the partition's leader append the batch, and tell the clients what came of it."""
+
+    def done(future: asyncio.Future[int]) -> None:
+        if future.cancelled():
+            error: BaseException | None = NotLeader("the node stops")
+        else:
+            error = future.exception()
+        offset = future.result() if error is None else 0
+        for waiting in joined:
+            if isinstance(error, ChordMQError):
+                _refuse(waiting, error)
+            else:
+                _answer(waiting, offset)
+                offset += len(waiting.records)
+
+    partition.forward(batch).add_done_callback(done)
 
 
 def _answer(waiting: Waiting, offset: int) -> None:

@@ -80,6 +80,8 @@ class Shared:
     decoded: DecodedBatches = field(default_factory=DecodedBatches)
     new_replica: "Callable[[Partition], Replica] | None" = None
     """Makes a partition one of several copies; None where the node is alone."""
+    forward: "Callable[[Partition, memoryview], asyncio.Future[int]] | None" = None
+    """Hands a batch to the leader of its partition; None where the node is alone."""
     reported_s: float = -math.inf
 
     def report(self, fault: ChordMQError) -> None:
@@ -180,6 +182,11 @@ class Partition:
                 return Appended(known, last + 1, append_time_ms, log.start_offset)
         self._write(data, header)
         return Appended(header.base_offset, header.next_offset, append_time_ms, log.start_offset)
+
+    def forward(self, data: memoryview) -> asyncio.Future[int]:
+        """Return a future for the first offset of a batch that another node is to append."""
+        assert self._shared.forward is not None, "a node alone leads everything"
+        return self._shared.forward(self, data)
 
     def sealed(self, records: Sequence[NewRecord]) -> Sequence[NewRecord]:
         """Return records as fronts that build batches are to store them."""
