@@ -4,7 +4,6 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from typing import NamedTuple
 
 import structlog
 
@@ -29,11 +28,8 @@ WAIT_S = 60.0
 LOCK_MS = 60_000
 
 
-class Sent(NamedTuple):
-    """A message that the consumer has and has not acknowledged."""
-
-    partition: int
-    offset: int
+Sent = tuple[int, int]
+"""Partition and offset of a message that the consumer has and has not acknowledged."""
 
 
 class Consumer:
@@ -112,9 +108,8 @@ class Consumer:
     async def _acknowledgements(self, frames: list[bytes]) -> None:
         """Take the client's acknowledgements: each is for the oldest message not acknowledged."""
         while frames or (frames := await self._stream.frames()):
-            for frame in frames:
-                if frame != ACK:
-                    raise DecodeError("a consumer sends nothing but ACK")
+            if frames.count(ACK) != len(frames):
+                raise DecodeError("a consumer sends nothing but ACK")
             if len(frames) > len(self._unacknowledged):
                 raise DecodeError("more was acknowledged than was sent")
             await self._settle([self._unacknowledged.popleft() for _ in frames])
@@ -164,8 +159,8 @@ class Broadcast(Consumer):
                 feed.skip_gaps()
                 found = feed.take(min(self._window, MESSAGES_AT_ONCE), BYTES_AT_ONCE)
                 if found:
-                    sent = [Sent(one.partition, one.record.offset) for one in found]
-                    await self._sent(sent, [one.record.value or b"" for one in found])
+                    sent = [(index, record.offset) for index, record in found]
+                    await self._sent(sent, [record.value or b"" for _, record in found])
                 else:
                     await feed.more(WAIT_S)
         finally:
@@ -210,7 +205,7 @@ class Broadcast(Consumer):
 
     async def _settle(self, sent: list[Sent]) -> None:
         if self._group:
-            last = {one.partition: one.offset for one in sent}
+            last = dict(sent)
             commits = [Commit(self._topic, index, offset + 1) for index, offset in last.items()]
             await self._front.broker.groups.commit(self._group, Identity(), commits)
 
@@ -259,7 +254,7 @@ class Queue(Consumer):
             records = cursor.partition.delivered(taken)
             if records:
                 has_sent = True
-                sent = [Sent(cursor.partition.index, record.offset) for record in records]
+                sent = [(cursor.partition.index, record.offset) for record in records]
                 await self._sent(sent, [record.value or b"" for record in records])
         return has_sent
 
@@ -283,8 +278,8 @@ def _runs(sent: list[Sent]) -> Iterator[tuple[int, int, int]]:
     first = sent[0]
     previous = first
     for one in sent[1:]:
-        if one != (previous.partition, previous.offset + 1):
-            yield first.partition, first.offset, previous.offset
+        if one != (previous[0], previous[1] + 1):
+            yield *first, previous[1]
             first = one
         previous = one
-    yield first.partition, first.offset, previous.offset
+    yield *first, previous[1]
