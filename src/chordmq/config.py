@@ -21,6 +21,7 @@ from chordmq.broker.payloads import EncryptionSettings
 from chordmq.broker.security.auth_settings import AuthSettings
 from chordmq.broker.security.permissions import AclSettings
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
+from chordmq.client.hosting_settings import AppsSettings
 from chordmq.cluster.settings import ClusterSettings
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.admin.settings import HttpSettings
@@ -106,6 +107,7 @@ class Config:
     audit: AuditSettings = field(default_factory=AuditSettings)
     encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
     acl: AclSettings = field(default_factory=AclSettings)
+    apps: AppsSettings = field(default_factory=AppsSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     logs: LogsSettings = field(default_factory=LogsSettings)
 
@@ -223,6 +225,7 @@ def known() -> list[str]:
     names += (f"audit.{name}" for name in _plain(AuditSettings))
     names += (f"encryption.{name}" for name in _plain(EncryptionSettings))
     names += (f"acl.{name}" for name in _plain(AclSettings))
+    names += (f"apps.{name}" for name in _plain(AppsSettings))
     names += (f"logs.{name}" for name in _plain(LogsSettings))
     names += (f"broker.{name}" for name in (*broker_settings(), *topic_names()))
     return names
@@ -256,6 +259,7 @@ def build(texts: Texts) -> Config:
         encryption=_changed(defaults.encryption, "encryption.", texts),
         extension=extension_settings(texts),
         acl=_changed(defaults.acl, "acl.", texts),
+        apps=_changed(defaults.apps, "apps.", texts),
         broker=BrokerSettings.from_texts(_below("broker.", texts)),
         logs=logs,
     )

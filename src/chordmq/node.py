@@ -137,8 +137,26 @@ class Node:
         self._open_websocket(stack)
         await self._open_fronts(stack)
         await self._appear(stack)
+        self._open_apps(stack)
         self._stands_in_the_way = ""
         stack.callback(self._begin_to_stop)
+
+    def _open_apps(self, stack: AsyncExitStack) -> None:
+        """Run the applications that are named; they stop while clients are still served."""
+        if not self.config.apps.names:
+            return
+        from chordmq.client.hosting import Hosting
+
+        host, port = self.kafka.advertised
+        hosting = Hosting(self.config.apps, f"{host}:{port}")
+        task = self._tasks.create_task(hosting.run())
+
+        async def end() -> None:
+            hosting.stop()
+            await asyncio.wait([task], timeout=self.config.shutdown_timeout_s)
+            task.cancel()
+
+        stack.push_async_callback(end)
 
     def waiting(self) -> list[str]:
         """Return why clients cannot be served; nothing when they can."""
