@@ -13,6 +13,7 @@ from chordmq.broker.topics import Topics
 from chordmq.clock import Clock
 from chordmq.cluster.controlling import Controlling
 from chordmq.cluster.elections import Rules
+from chordmq.cluster.fencing import fence
 from chordmq.cluster.image import Image
 from chordmq.cluster.links import Guard, Links
 from chordmq.cluster.members import Members
@@ -104,6 +105,7 @@ class Clustering:
         self._rack = broker.broker_rack
         self._settings = settings
         self._clock = clock
+        self._tasks: asyncio.TaskGroup
         self.topics: Topics | None = None
 
     async def register(self, seat: Seat) -> None:
@@ -139,6 +141,7 @@ class Clustering:
         links.on(Kind.REPLICA_ANSWER, replicas.on_answers)
         links.on_connected.append(replicas.on_connected)
         links.on_lost.append(replicas.on_lost)
+        links.on_refused.append(self._fence)
         self.image.listen(BROKERS, lambda _: self.routes.know())
         self.image.listen(LIVE, lambda _: self.routes.know())
 
@@ -154,15 +157,18 @@ class Clustering:
     async def run(self) -> None:
         """Follow the store, keep the lease, the links and the copies, until cancelled."""
         self.routes.know()
-        async with asyncio.TaskGroup() as tasks:
+        async with asyncio.TaskGroup() as self._tasks:
             for part in (self.image, self.links, self.routes, self.replicas):
-                tasks.create_task(part.run())
+                self._tasks.create_task(part.run())
 
     async def stay(self) -> None:
         """Count as living, and do a controller's work if it falls to this node; until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.registration.run())
             tasks.create_task(self.controlling.run(self.cluster_id, self.rules))
+
+    def _fence(self, broker: int) -> None:
+        self._tasks.create_task(fence(self.image, broker))
 
     def _rely(self, until_s: float) -> None:
         self.replicas.lease.until_s = until_s

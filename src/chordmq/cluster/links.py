@@ -77,7 +77,7 @@ class Links:
         self.on_lost: list[Watcher] = []
         """Called when they cannot any more; all that was asked has failed by then."""
         self.on_refused: list[Watcher] = []
-        """Called when nobody listens any more where a lost node was: its program has ended."""
+        """Called when nobody listens where a node should be: its program has ended, or begins."""
         self._hello = Hello(VERSION, cluster, broker, 0, uuid)
         self._clock = clock
         self._guard = guard
@@ -208,6 +208,8 @@ class Links:
             except (OSError, LinkDown) as error:
                 peer.breaker.failed(self._clock.monotonic_s())
                 log.debug("cannot reach node", broker=peer.broker, reason=str(error))
+                if isinstance(error, ConnectionRefusedError):
+                    self._refused(peer)
                 await asyncio.sleep(backoff.next_s())
                 continue
             peer.breaker.succeeded()
@@ -319,6 +321,11 @@ class Links:
         if self._tasks is not None:
             self._tasks.create_task(self._knock(peer))
 
+    def _refused(self, peer: Peer) -> None:
+        if self.peers.get(peer.broker) is peer and peer.link is None:
+            for watcher in self.on_refused:
+                watcher(peer.broker)
+
     async def _knock(self, peer: Peer) -> None:
         """See whether a lost node's program has ended, which a lease would tell much later."""
         address = peer.place.address
@@ -327,9 +334,7 @@ class Links:
                 _, writer = await asyncio.open_connection(address.host, address.port)
             writer.close()
         except ConnectionRefusedError:
-            if self.peers.get(peer.broker) is peer and peer.link is None:
-                for watcher in self.on_refused:
-                    watcher(peer.broker)
+            self._refused(peer)
         except (OSError, TimeoutError):
             return
 
