@@ -30,6 +30,7 @@ GROUPS: dict[str, dict[str, Present]] = {
         "default-jdk-headless": command("javac"),
         "maven": command("mvn"),
         "iproute2": command("ip"),
+        "mosquitto-clients": command("mosquitto_rr"),
         "chromium": command("chromium"),
         "etcd-server": command("etcd"),
         "rabbitmq-server": lambda: Path("/usr/lib/rabbitmq/bin/rabbitmq-server").exists(),
@@ -37,6 +38,7 @@ GROUPS: dict[str, dict[str, Present]] = {
         "capnproto": lambda: Path("/usr/bin/capnp").exists(),
         "libcapnp-dev": lambda: Path("/usr/include/capnp/ez-rpc.h").exists(),
         # They lie where only administrators' paths lead.
+        "mosquitto": lambda: Path("/usr/sbin/mosquitto").exists(),
         "slapd": lambda: Path("/usr/sbin/slapd").exists(),
         "nftables": lambda: Path("/usr/sbin/nft").exists(),
     },

@@ -11,6 +11,7 @@ from tests.interop.doors.door import Door, Sample
 from tests.interop.doors.framed import Framed
 from tests.interop.doors.http import Http, HttpRaw
 from tests.interop.doors.kafka import Kafka
+from tests.interop.doors.mqtt import Mqtt
 from tests.interop.doors.provider import Provider
 from tests.interop.doors.rpc import Capnp, Grpc
 from tests.interop.doors.websocket import WebSocketJson, WebSocketMsgpack
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.interop
 DOORS: dict[str, Door] = {
     "kafka": Kafka(),
     "amqp": Amqp(),
+    "mqtt": Mqtt(),
     "framed": Framed(),
     "provider": Provider(),
     "http": Http(),

@@ -10,6 +10,7 @@
 | content type, response topic, correlation data | headers of these names, with hyphens |
 | user properties | headers |
 | user properties `chordmq.key`, `chordmq.key-base64`, `chordmq.timestamp` | key, time |
+| user property `chordmq.null` | no value, instead of an empty one |
 """
 
 import base64
@@ -31,8 +32,9 @@ PAYLOAD_FORMAT = "chordmq.payload-format"
 CONTENT_TYPE, RESPONSE_TOPIC = "content-type", "response-topic"
 CORRELATION_DATA = "correlation-data"
 KEY, KEY_BASE64, TIMESTAMP = "chordmq.key", "chordmq.key-base64", "chordmq.timestamp"
-BASE64_SUFFIX = ";base64"
-"""Ends the name of a user property whose value is a header that is not UTF-8."""
+NULL = "chordmq.null"
+BASE64_SUFFIX, NULL_SUFFIX = ";base64", ";null"
+"""End the name of a user property that stands for a header that is not UTF-8, or has no value."""
 PARTITION, OFFSET = "chordmq.partition", "chordmq.offset"
 OWN = frozenset({NAME_HEADER, QOS, RETAIN, EXPIRES, PAYLOAD_FORMAT})
 DEFAULT_QOS = 1
@@ -61,6 +63,8 @@ class Parcel:
     key: bytes | None = None
     timestamp_ms: int = -1
     expires_ms: int | None = None
+    is_null: bool = False
+    """Whether the record has no value, which MQTT shows as an empty one."""
     sender: str = ""
     """The client that has published it, as far as that is known."""
     written: dict[tuple[object, ...], bytes] = field(default_factory=dict)
@@ -81,6 +85,7 @@ def parcel_of(log_topic: str, record: Record) -> Parcel:
         base_offset=record.offset,
         key=record.key,
         timestamp_ms=record.timestamp,
+        is_null=record.value is None,
     )
     others = []
     for header, value in record.headers:
@@ -109,6 +114,7 @@ class Extras:
     headers: Headers = ()
     key: bytes | None = None
     timestamp_ms: int | None = None
+    is_null: bool = False
 
 
 def extras_of(properties: Properties, now_ms: int) -> Extras:
@@ -124,7 +130,7 @@ def extras_of(properties: Properties, now_ms: int) -> Extras:
     }
     headers: list[tuple[str, bytes | None]] = []
     headers += ((name, value) for name, value in known.items() if value is not None)
-    key, timestamp_ms = None, None
+    key, timestamp_ms, is_null = None, None, False
     for name, value in properties.user:
         if name == KEY:
             key = value.encode()
@@ -132,13 +138,17 @@ def extras_of(properties: Properties, now_ms: int) -> Extras:
             key = _from_base64(value)
         elif name == TIMESTAMP:
             timestamp_ms = _time(value)
+        elif name == NULL:
+            is_null = True
         elif name not in OWN:
             headers.append(_header(name, value))
-    return Extras(tuple(headers), key, timestamp_ms)
+    return Extras(tuple(headers), key, timestamp_ms, is_null)
 
 
-def _header(name: str, value: str) -> tuple[str, bytes]:
+def _header(name: str, value: str) -> tuple[str, bytes | None]:
     """Return the header that a user property stands for."""
+    if name.endswith(NULL_SUFFIX):
+        return name.removesuffix(NULL_SUFFIX), None
     if name.endswith(BASE64_SUFFIX):
         return name.removesuffix(BASE64_SUFFIX), _from_base64(value)
     return name, value.encode()
@@ -177,6 +187,8 @@ def _whereabouts(parcel: Parcel, index: int) -> UserProperties:
         where.append((OFFSET, str(parcel.base_offset + index)))
     if parcel.timestamp_ms >= 0:
         where.append((TIMESTAMP, str(parcel.timestamp_ms)))
+    if parcel.is_null:
+        where.append((NULL, "true"))
     if parcel.key is not None:
         try:
             where.append((KEY, _checked(parcel.key)))
@@ -187,7 +199,7 @@ def _whereabouts(parcel: Parcel, index: int) -> UserProperties:
 
 def _user_property(name: str, value: bytes | None) -> tuple[str, str]:
     if value is None:
-        return name, ""
+        return name + NULL_SUFFIX, ""
     try:
         return name, _checked(value)
     except UnicodeDecodeError:

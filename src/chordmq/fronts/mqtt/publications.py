@@ -246,10 +246,12 @@ def _unit(front: "MqttFront", session: Session, packet: Publish, route: "Route")
         key=key,
         timestamp_ms=now_ms if extras.timestamp_ms is None else extras.timestamp_ms,
         expires_ms=None if expires_s is None else now_ms + expires_s * 1000,
+        is_null=extras.is_null and not packet.payload,
         sender=session.client_id,
     )
     records = AlikeRecords(prepare_key(key), prepare_headers(headers), parcel.payloads)
-    return Unit(parcel, records, headers, has_own_time=extras.timestamp_ms is not None)
+    is_apart = extras.timestamp_ms is not None or parcel.is_null
+    return Unit(parcel, records, headers, is_apart=is_apart)
 
 
 def _retain(front: "MqttFront", packet: Publish, name: str, unit: Unit) -> None:

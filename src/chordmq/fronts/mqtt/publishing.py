@@ -28,7 +28,8 @@ class Unit:
     records: AlikeRecords
     headers: Headers
     done: Done | None = None
-    has_own_time: bool = False
+    is_apart: bool = False
+    """Whether its time or its lack of a value keeps it from a batch with others."""
 
     @property
     def size(self) -> int:
@@ -41,7 +42,9 @@ class Unit:
         """Return the messages one by one."""
         parcel = self.parcel
         return [
-            NewRecord(parcel.timestamp_ms, parcel.key, value, self.headers)
+            NewRecord(
+                parcel.timestamp_ms, parcel.key, None if parcel.is_null else value, self.headers
+            )
             for value in parcel.payloads
         ]
 
@@ -106,7 +109,7 @@ class Publishing:
         _tell([unit.done], partition.committed(appended.next_offset))
 
     def _batch(self, partition: Partition, joined: list[Unit]) -> bytearray:
-        if self._broker.shared.payloads is not None or joined[0].has_own_time:
+        if self._broker.shared.payloads is not None or joined[0].is_apart:
             records = [record for unit in joined for record in unit.as_records()]
             return build_batch(partition.sealed(records))
         return build_alike(joined[0].parcel.timestamp_ms, [unit.records for unit in joined])
@@ -117,10 +120,10 @@ def _joined(units: list[Unit], size_max: int) -> Iterator[list[Unit]]:
     joined: list[Unit] = []
     size = 0
     for unit in units:
-        is_apart = unit.has_own_time or (
+        is_other = unit.is_apart or (
             joined and joined[0].parcel.timestamp_ms != unit.parcel.timestamp_ms
         )
-        if joined and (size + unit.size > size_max or is_apart):
+        if joined and (size + unit.size > size_max or is_other or joined[0].is_apart):
             yield joined
             joined, size = [], 0
         joined.append(unit)
