@@ -45,6 +45,13 @@ CLOSE_TIMEOUT_S = 5.0
 BLOCKED_INTERVAL_S = 0.5
 UNANSWERED_BYTES_MAX = 8 * 1024 * 1024
 """Of messages that are being stored, above which no more are read."""
+COUNTING = (
+    commands.Basic.Get,
+    commands.Queue.Declare,
+    commands.Queue.Purge,
+    commands.Queue.Delete,
+)
+"""Methods that see what the same client has published before them."""
 CAPABILITIES = {
     "publisher_confirms": True,
     "exchange_exchange_bindings": True,
@@ -184,6 +191,8 @@ class AmqpConnection(Wire):
                     channel.settle(event)
                 elif isinstance(event, Method):
                     publisher.end_read()
+                    if isinstance(event.method, COUNTING):
+                        await publisher.settled()
                     await self._handle(channel, event.method)
             except Fault as fault:
                 if channel is None or not fault.is_soft:

@@ -169,6 +169,11 @@ class Publisher:
 
         return done
 
+    async def settled(self) -> None:
+        """Wait until all that was published before is committed, or cannot be."""
+        if self._pending:
+            await asyncio.wait(self._pending)
+
     async def committed(self) -> None:
         """Wait until all that was published before is committed; raise what went wrong."""
         self.end_read()

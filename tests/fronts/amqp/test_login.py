@@ -1,0 +1,128 @@
+"""Who may come in over AMQP, and what they may do there."""
+
+import ssl
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pika
+import pytest
+from pamqp import encode
+from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
+from pika.credentials import ExternalCredentials, PlainCredentials
+from pika.exceptions import ChannelClosedByBroker
+
+from tests.cli.command_line import CommandLine
+from tests.interop.fortress import PASSWORD, Fortress
+
+
+class AmqPlain:
+    """The mechanism AMQPLAIN, which pika does not have."""
+
+    TYPE = "AMQPLAIN"
+    erase_on_connect = False
+
+    def response_for(self, start: Any) -> tuple[str, bytes]:
+        """Return the mechanism and the response."""
+        table = encode.field_table({"LOGIN": "alice", "PASSWORD": PASSWORD})
+        return self.TYPE, table[4:]
+
+    def erase_credentials(self) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture(scope="module")
+def fortress(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fortress]:
+    """Give a node whose AMQP clients must log in; the second listener speaks TLS."""
+    strong = Fortress(tmp_path_factory.mktemp("fortress"))
+    strong.node.start()
+    yield strong
+    strong.node.close()
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fortress]:
+    """Give a node that speaks AMQP over TLS only."""
+    strong = Fortress(tmp_path_factory.mktemp("tls"))
+    strong.node.settings |= {
+        "amqp.tls.certificate": strong.certificate,
+        "amqp.tls.key": strong.key,
+        "amqp.tls.client_ca": strong.ca,
+        "amqp.tls.client_auth": "optional",
+        "amqp.tls.principal_rules": "RULE:^CN=([^,]+)(,.*)?$/$1/L,DEFAULT",
+    }
+    strong.node.start()
+    yield strong
+    strong.node.close()
+
+
+def connect(fortress: Fortress, credentials: Any, **more: Any) -> BlockingConnection:
+    """Log in."""
+    parameters = pika.ConnectionParameters(
+        "localhost", fortress.node.amqp_address[1], credentials=credentials, **more
+    )
+    return BlockingConnection(parameters)
+
+
+def test_a_password_lets_in(fortress: Fortress) -> None:
+    """E4, E13: PLAIN, judged like everywhere else."""
+    connect(fortress, PlainCredentials("alice", PASSWORD)).close()
+
+
+@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("guest", "guest"), ("", "")])
+def test_wrong_passwords_are_refused_with_the_reason(
+    fortress: Fortress, user: str, password: str
+) -> None:
+    with pytest.raises(Exception, match=r"403|ACCESS_REFUSED|uthentication"):
+        connect(fortress, PlainCredentials(user, password))
+
+
+def test_amqplain_lets_in(fortress: Fortress, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E4: the old mechanism of RabbitMQ's."""
+    monkeypatch.setattr("pika.credentials.VALID_TYPES", [PlainCredentials, AmqPlain])
+    connect(fortress, AmqPlain()).close()
+
+
+def test_acls_decide_what_a_user_may_do(fortress: Fortress) -> None:
+    """E13, C9: queues and exchanges are topics, and so are their permissions."""
+    admin = CommandLine(fortress.bootstrap)
+    login = ["--user", "admin", "--password", PASSWORD, "--tls-ca", fortress.ca]
+    with connect(fortress, PlainCredentials("alice", PASSWORD)) as super_user:
+        super_user.channel().queue_declare("public", durable=True)
+        super_user.channel().queue_declare("private", durable=True)
+    for operation in ("read", "write"):
+        rule = ["acls", "add", "User:mallory", "--allow", operation, "--topic", "public"]
+        admin.ok(*login, *rule)
+    with connect(fortress, PlainCredentials("mallory", PASSWORD)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.basic_publish("", "public", b"hello")
+        assert channel.basic_get("public", auto_ack=True)[2] == b"hello"
+        acts: tuple[Callable[[BlockingChannel], Any], ...] = (
+            lambda one: one.basic_publish("", "private", b"x"),
+            lambda one: one.basic_get("private"),
+            lambda one: one.basic_consume("private", lambda *_: None),
+            lambda one: one.queue_declare("new", durable=True),
+            lambda one: one.queue_delete("public"),
+            lambda one: one.queue_bind("public", "amq.fanout"),
+        )
+        for act in acts:
+            refused = connection.channel()
+            refused.confirm_delivery()
+            with pytest.raises(ChannelClosedByBroker, match="403"):
+                act(refused)
+
+
+def test_tls_and_certificates_let_in(tls: Fortress) -> None:
+    """A10, C8: AMQPS with a certificate that names its user (EXTERNAL), and with a password."""
+    context = ssl.create_default_context(cafile=tls.ca)
+    options = pika.SSLOptions(context, "localhost")
+    connect(tls, PlainCredentials("alice", PASSWORD), ssl_options=options).close()
+    with pytest.raises(Exception, match=r"403|ACCESS_REFUSED|uthentication"):
+        connect(tls, ExternalCredentials(), ssl_options=options)
+    context.load_cert_chain(tls.carol, tls.carol_key)
+    with connect(tls, ExternalCredentials(), ssl_options=options) as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare("", exclusive=True).method.queue
+        channel.confirm_delivery()
+        channel.basic_publish("", queue, b"secret", pika.BasicProperties(user_id="carol"))
+        assert channel.basic_get(queue, auto_ack=True)[2] == b"secret"
