@@ -42,6 +42,9 @@ LEASE_MARGIN = 0.9
 RETRY_DELAY_S = 0.25
 ATTEMPTS = 20
 
+RulesOf = Callable[[bytes], Rules]
+"""Returns what a topic's settings say about its replicas, by its id."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -66,9 +69,7 @@ class Registration:
     counts as living: it may lack what it had when it went.
     """
 
-    def __init__(
-        self, image: Image, standing: Standing, clock: Clock, rules: Callable[[bytes], Rules]
-    ) -> None:
+    def __init__(self, image: Image, standing: Standing, clock: Clock, rules: RulesOf) -> None:
         self.broker = standing.broker
         self.epoch = 0
         self.lease = 0
