@@ -161,6 +161,13 @@ class Stream(asyncio.BufferedProtocol):
             self._arrived.set()
         self._account()
 
+    def eof_received(self) -> bool:
+        """Finish what has come: a client that sends no more may still listen."""
+        if self._is_parting or self._transport.get_extra_info("sslcontext") is not None:
+            return False
+        self.drain()
+        return True
+
     def pause_writing(self) -> None:
         """Let writers wait while the client does not take what was sent."""
         self._room.clear()

@@ -1,6 +1,8 @@
 """The provider's binary protocol on a real node, with plain sockets."""
 
 import json
+import signal
+import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +29,7 @@ from tests.running_node import RunningNode
 Connect = Callable[..., Client]
 
 MALFORMED, UNKNOWN, NOT_HELD, REFUSED = 1, 4, 7, 8
-SILENT = 10
+UNAVAILABLE, SILENT = 9, 10
 
 
 @pytest.fixture
@@ -374,3 +376,27 @@ def test_a_consumer_without_acknowledgements_gets_everything(connect: Connect, n
     client.subscribe(name, credit=0, group=name)
     assert values(client, 3_000) == numbers(3_000)
     assert client.commit(0, 3_000).status == 0
+
+
+def test_who_sends_no_more_still_gets_its_answers(connect: Connect, name: str) -> None:
+    """D7: a client that has closed its half is served to the end."""
+    client = connect()
+    for number in range(100):
+        client.send(DATA, number, data(name, b"v"))
+    client.socket.shutdown(socket.SHUT_WR)
+    assert [client.receive().id for _ in range(100)] == list(range(100))
+    assert client.receive().kind == DISCONNECT
+    with pytest.raises(EOFError):
+        client.receive()
+
+
+def test_clients_are_told_that_the_node_stops(connect: Connect, own_node: RunningNode) -> None:
+    """C10: an orderly end."""
+    client = connect(own_node)
+    client.publish("t", b"v")
+    client.subscribe("t")
+    client.take(1)
+    own_node.send_signal(signal.SIGTERM)
+    last = client.receive()
+    assert (last.kind, last.status) == (DISCONNECT, UNAVAILABLE)
+    assert own_node.wait() == 0

@@ -137,10 +137,10 @@ class Session:
         while frames := await self._stream.frames():
             await self._take(frames)
             await self._access.meter.pause()
-            while self._producer.unanswered > UNANSWERED_BYTES_MAX:
-                self._producer.answered.clear()
-                await self._producer.answered.wait()
+            await self._producer.unanswered_below(UNANSWERED_BYTES_MAX)
             await self._stream.room()
+        await self._producer.unanswered_below(1)
+        raise Leave(Status.UNAVAILABLE, "the node stops, or nothing more came")
 
     async def _first_frames(self) -> None:
         """Let nobody past who has not said who it is."""

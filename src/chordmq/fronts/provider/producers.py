@@ -44,9 +44,15 @@ class Producer:
         self._access = access
         self._write = write
         self._turns = itertools.count()
-        self.unanswered = 0
+        self._unanswered = 0
         """Bytes of messages that are being stored."""
-        self.answered = asyncio.Event()
+        self._answered = asyncio.Event()
+
+    async def unanswered_below(self, size: int) -> None:
+        """Wait until fewer bytes are without an answer."""
+        while self._unanswered >= size:
+            self._answered.clear()
+            await self._answered.wait()
 
     async def publish(self, frames: Sequence[bytes]) -> None:
         """Append the messages of one read: one batch for each partition."""
@@ -77,14 +83,14 @@ class Producer:
             self._append(to, batch)
 
     def _append(self, to: Partition, batch: Batch) -> None:
-        self.unanswered += batch.size
+        self._unanswered += batch.size
         self._front.messages_in += len(batch.ids)
         appended = self._front.appends.append(to, batch.records)
         appended.add_done_callback(partial(self._appended, to, batch))
 
     def _appended(self, to: Partition, batch: Batch, appended: asyncio.Future[int]) -> None:
-        self.unanswered -= batch.size
-        self.answered.set()
+        self._unanswered -= batch.size
+        self._answered.set()
         if appended.cancelled():
             return
         error = appended.exception()
