@@ -3,7 +3,9 @@
 import argparse
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from google.protobuf import text_format
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -22,9 +24,18 @@ def described() -> str:
         options = [f"-I{SCHEMA.parent}", f"--descriptor_set_out={out}", SCHEMA.name]
         if protoc.main(["protoc", *options]) != 0:
             raise SystemExit("the schema is not right")
-        found = FileDescriptorSet.FromString(out.read_bytes())
-    text: str = text_format.MessageToString(found.file[0], use_short_repeated_primitives=True)
+        (file,) = FileDescriptorSet.FromString(out.read_bytes()).file
+    drop_json_names(file.message_type)
+    text: str = text_format.MessageToString(file, use_short_repeated_primitives=True)
     return NOTE + text
+
+
+def drop_json_names(messages: Iterable[Any]) -> None:
+    """Leave out what follows from the names of fields, as generated code does."""
+    for message in messages:
+        for field in message.field:
+            field.ClearField("json_name")
+        drop_json_names(message.nested_type)
 
 
 def main() -> None:

@@ -317,10 +317,12 @@ class Capnp:
     def __init__(self, node: Any, stream: Any, client: Any) -> None:
         self.node = node
         self._stream = stream
-        self._client = client
+        self.connection = client
 
     async def close(self) -> None:
         self._stream.close()
+        for _ in range(3):  # turns of the event loop, in which the socket is closed
+            await asyncio.sleep(0)
 
     async def publish(self, topic: str, rows: Sequence[Row]) -> list[tuple[int, int]]:
         answer = await told(self.node.publish(topic, [_to_capnp(row) for row in rows]))

@@ -8,18 +8,54 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import trustme
 
-from tests.conftest import StartNode
 from tests.fronts.rpc.clients import Doors, Login, Refused, Row
 from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.timeout(60)
 
+LIMITS = {"connections_max": "4", "frame_size_max": "100000", "subscriptions_max": "2"}
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    """Give a node that allows little."""
+    settings = {f"{front}.{name}": LIMITS[name] for front in ("capnp", "grpc") for name in LIMITS}
+    yield from running(tmp_path_factory.mktemp("strict"), settings)
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningNode, Path]]:
+    """Give a node that speaks TLS, and the file of its authority."""
+    folder = tmp_path_factory.mktemp("tls")
+    authority = trustme.CA()
+    ca, certificate = folder / "ca.pem", folder / "node.pem"
+    authority.cert_pem.write_to_path(ca)
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(certificate)
+    settings = {f"{front}.tls.certificate": str(certificate) for front in ("capnp", "grpc")}
+    for node in running(folder, settings):
+        yield node, ca
+
+
+@pytest.fixture(scope="module")
+def sturdy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    """Give a node whose memory these tests alone use."""
+    yield from running(tmp_path_factory.mktemp("sturdy"), {})
+
+
+def running(folder: Path, settings: dict[str, str]) -> Iterator[RunningNode]:
+    node = RunningNode(folder / "node", settings)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.close()
 
 
 def garbage() -> list[bytes]:
@@ -37,13 +73,13 @@ def garbage() -> list[bytes]:
 
 
 async def test_garbage_ends_its_own_connection_only(
-    own_node: RunningNode, name: str, door: Doors
+    sturdy: RunningNode, name: str, door: Doors
 ) -> None:
-    client = await door.open(own_node)
+    client = await door.open(sturdy)
     await client.create_topic(name)
 
     def send(data: bytes) -> None:
-        with socket.create_connection(door.address(own_node), timeout=10) as one:
+        with socket.create_connection(door.address(sturdy), timeout=10) as one:
             one.sendall(data)
             one.shutdown(socket.SHUT_WR)
             try:
@@ -55,28 +91,28 @@ async def test_garbage_ends_its_own_connection_only(
     for data in garbage():
         await asyncio.to_thread(send, data)
     assert await client.publish(name, [Row(b"v")]) == [(0, 0)]
-    assert await (await door.open(own_node)).end_offsets(name) == [1]
-    assert own_node.is_running()
-    assert own_node.metric("chordmq_connection_memory_bytes") == 0
+    assert await (await door.open(sturdy)).end_offsets(name) == [1]
+    assert sturdy.is_running()
+    assert sturdy.metric("chordmq_connection_memory_bytes") == 0
 
 
 async def test_a_slow_reader_holds_no_memory_and_nobody_up(
-    own_node: RunningNode, name: str, door: Doors
+    sturdy: RunningNode, name: str, door: Doors
 ) -> None:
     """A client that takes nothing: the node stays small, others are served, nothing is lost."""
-    client = await door.open(own_node)
+    client = await door.open(sturdy)
     await client.create_topic(name)
     brisk = await client.subscribe(name)
-    sleeper = await asyncio.to_thread(start_sleeper, own_node, name, door)
-    before = own_node.resident_bytes()
+    sleeper = await asyncio.to_thread(start_sleeper, sturdy, name, door)
+    before = sturdy.resident_bytes()
     value = os.urandom(50_000)
     try:
         for _ in range(40):
             await client.publish(name, [Row(value) for _ in range(25)])
             assert len(await brisk.take(25)) == 25
-        assert own_node.metric("chordmq_connection_memory_bytes") < 4 * 2**20
+        assert sturdy.metric("chordmq_connection_memory_bytes") < 4 * 2**20
         tail = 64 * 2**20  # of the log, which the node keeps in memory anyway
-        assert own_node.resident_bytes() - before < 40 * 2**20 + tail
+        assert sturdy.resident_bytes() - before < 40 * 2**20 + tail
         sleeper.send_signal(signal.SIGCONT)
         assert sleeper.stdout is not None
         assert await asyncio.to_thread(sleeper.stdout.readline) == b"has 1000\n"
@@ -106,39 +142,36 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 async def test_no_more_clients_come_in_than_may(
-    start_node: StartNode, name: str, door: Doors
+    strict: RunningNode, name: str, door: Doors
 ) -> None:
-    node = start_node({f"{door.front}.connections_max": "2"})
-    clients = [await door.open(node), await door.open(node)]
+    clients = [await door.open(strict) for _ in range(4)]
     with pytest.raises((Refused, ConnectionError)):
-        await door.open(node)
+        await door.open(strict)
     await clients[0].close()
     async with asyncio.timeout(10):
         while True:
             try:
-                assert name not in await (await door.open(node)).topics()
+                assert name not in await (await door.open(strict)).topics()
                 return
             except Refused:  # the node has not noticed yet
                 continue
 
 
 async def test_a_call_that_is_too_large_is_refused(
-    start_node: StartNode, name: str, door: Doors
+    strict: RunningNode, name: str, door: Doors
 ) -> None:
-    node = start_node({f"{door.front}.frame_size_max": "100000"})
-    client = await door.open(node)
+    client = await door.open(strict)
     await client.create_topic(name)
     assert await client.publish(name, [Row(b"x" * 90_000)]) == [(0, 0)]
     with pytest.raises(Refused):
         await client.publish(name, [Row(b"x" * 110_000)])
-    assert await (await door.open(node)).end_offsets(name) == [1]
+    assert await (await door.open(strict)).end_offsets(name) == [1]
 
 
 async def test_no_more_subscriptions_are_open_than_may(
-    start_node: StartNode, name: str, door: Doors
+    strict: RunningNode, name: str, door: Doors
 ) -> None:
-    node = start_node({f"{door.front}.subscriptions_max": "2"})
-    client = await door.open(node)
+    client = await door.open(strict)
     await client.create_topic(name)
     first = await client.subscribe(name)
     await client.subscribe(name)
@@ -151,14 +184,10 @@ async def test_no_more_subscriptions_are_open_than_may(
 
 
 async def test_the_front_speaks_tls(
-    start_node: StartNode, tmp_path: Path, name: str, door: Doors
+    encrypted: tuple[RunningNode, Path], tmp_path: Path, name: str, door: Doors
 ) -> None:
     """A10: with the listener's certificates; who does not trust them gets nowhere."""
-    authority = trustme.CA()
-    ca, certificate = tmp_path / "ca.pem", tmp_path / "node.pem"
-    authority.cert_pem.write_to_path(ca)
-    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(certificate)
-    node = start_node({f"{door.front}.tls.certificate": str(certificate)})
+    node, ca = encrypted
     client = await door.open(node, Login(authority=ca))
     await client.create_topic(name)
     subscription = await client.subscribe(name)

@@ -42,26 +42,29 @@ class Framing:
 
     def _read_head(self, data: bytes, position: int) -> int:
         """Read on in a frame's head, and return where the bytes after it are."""
-        size = WORD
-        while True:
-            taken = data[position : position + size - len(self._head)]
-            self._head += taken
-            position += len(taken)
-            self.held += len(taken)
-            if len(self._head) < size:
+        while missing := self._head_size() - len(self._head):
+            taken = data[position : position + missing]
+            if not taken:
                 return position
-            (last,) = COUNT.unpack_from(self._head)
-            if last >= SEGMENTS_MAX:
-                raise DecodeError(f"a frame of {last + 1} segments is not Cap'n Proto")
-            needed = (COUNT.size * (last + 2) + WORD - 1) // WORD * WORD
-            if needed > size:
-                size = needed
-                continue
-            self._begin(last + 1)
-            return position
+            self._head += taken
+            self.held += len(taken)
+            position += len(taken)
+        self._begin()
+        return position
 
-    def _begin(self, segments: int) -> None:
-        sizes = struct.unpack_from(f"<{segments}I", self._head, COUNT.size)
+    def _head_size(self) -> int:
+        """Return how many bytes the head has, as far as that is known."""
+        if len(self._head) < WORD:
+            return WORD
+        (last,) = COUNT.unpack_from(self._head)
+        if last >= SEGMENTS_MAX:
+            raise DecodeError(f"a frame of {last + 1} segments is not Cap'n Proto")
+        size: int = COUNT.size * (last + 2)
+        return size + -size % WORD
+
+    def _begin(self) -> None:
+        (last,) = COUNT.unpack_from(self._head)
+        sizes = struct.unpack_from(f"<{last + 1}I", self._head, COUNT.size)
         self._left = sum(sizes) * WORD
         self._head.clear()
         if self._left > self.size_max:

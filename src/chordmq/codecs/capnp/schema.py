@@ -5,7 +5,7 @@ from typing import Any
 
 import capnp
 
-FILE = Path(__file__).parent / "chordmq.capnp"
+FILE = (Path(__file__).parent / "chordmq.capnp").resolve()
 
 
 def load() -> Any:

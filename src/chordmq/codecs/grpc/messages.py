@@ -14,7 +14,7 @@ def load() -> Any:
     text = FILE.read_text(encoding="utf-8")
     file = text_format.Parse(text, descriptor_pb2.FileDescriptorProto())
     pool = descriptor_pool.Default()
-    pool.Add(file)
+    pool.AddSerializedFile(file.SerializeToString())
     return pool.FindFileByName(file.name)
 
 

@@ -10,11 +10,18 @@ from typing import Any
 import grpc
 import grpc.aio
 import structlog
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from chordmq.codecs.grpc.messages import METHODS, SERVICE, message
-from chordmq.errors import AuthenticationFailed, ChordMQError, PolicyViolation, ShuttingDown
+from chordmq.errors import (
+    AuthenticationFailed,
+    ChordMQError,
+    InvalidRequest,
+    PolicyViolation,
+    ShuttingDown,
+)
 from chordmq.fronts.grpc.errors import abort
 from chordmq.fronts.grpc.handlers import STREAMING, UNARY, Streaming, Unary
 from chordmq.fronts.grpc.mapping import to_credentials
@@ -88,28 +95,29 @@ class GrpcServer:
 
     def _handler(self, name: str) -> Any:
         method = METHODS[name]
-        read = message(method.input_type.name).FromString
+        kind = message(method.input_type.name)
         write = message(method.output_type.name).SerializeToString
         if name in STREAMING:
-            handle = self._streaming(STREAMING[name])
-            return grpc.stream_stream_rpc_method_handler(handle, read, write)
-        return grpc.unary_unary_rpc_method_handler(self._unary(UNARY[name]), read, write)
+            handle = self._streaming(STREAMING[name], kind)
+            return grpc.stream_stream_rpc_method_handler(handle, None, write)
+        return grpc.unary_unary_rpc_method_handler(self._unary(UNARY[name], kind), None, write)
 
-    def _unary(self, method: Unary) -> Any:
-        async def handle(request: Any, context: Context) -> Any:
+    def _unary(self, method: Unary, kind: Any) -> Any:
+        async def handle(request: bytes, context: Context) -> Any:
             async with _answered(context), self._session(context) as session:
-                return await method(session, request)
+                return await method(session, _parsed(kind, request))
 
         return handle
 
-    def _streaming(self, method: Streaming) -> Any:
+    def _streaming(self, method: Streaming, kind: Any) -> Any:
         async def handle(requests: Any, context: Context) -> None:
             async with _answered(context), self._session(context, lasts=True) as session:
                 one_at_a_time = asyncio.Lock()
 
                 async def read() -> Any:
                     request = await _before(session.ended, context.read())
-                    return None if request is grpc.aio.EOF else request
+                    is_over = request is None or request is grpc.aio.EOF
+                    return None if is_over else _parsed(kind, request)
 
                 async def write(answer: Any) -> None:
                     async with one_at_a_time:
@@ -168,6 +176,13 @@ async def _answered(context: Context) -> AsyncIterator[None]:
     except Exception:
         log.exception("call failed", listener="grpc")
         await context.abort(grpc.StatusCode.INTERNAL, "a fault of this node; its log says more")
+
+
+def _parsed(kind: Any, data: bytes) -> Any:
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise InvalidRequest(f"these bytes are no {kind.DESCRIPTOR.name}") from None
 
 
 async def _before(end: asyncio.Event, work: Any) -> Any:
