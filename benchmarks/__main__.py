@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from benchmarks.cases import CASES, Case
 from benchmarks.load import LoadFailed
 from benchmarks.peers import ROOT, PeerFailed, kafka_libs, start_chordmq, start_kafka
 from benchmarks.recovery import Starter, recovery
+from benchmarks.replicated import replicated
 from benchmarks.secured import secured
 from benchmarks.session import CountMismatch, Profile, Sample, Session
 from benchmarks.sockets import SPARE_FILES, allow_files
@@ -54,6 +55,16 @@ class Contender:
     failures: int = 0
 
 
+ALONE: dict[str, Callable[[Contender, Path, Profile], list[Sample]]] = {
+    "secured": lambda one, directory, profile: secured(directory, one.ours, profile),
+    "replicated": lambda one, directory, profile: replicated(directory, one.ours, profile),
+    "recovery": lambda one, directory, profile: recovery(
+        one.start, directory, one.ours, profile.recovery_bytes
+    ),
+}
+"""Cases that start brokers of their own, after those that share one."""
+
+
 def main() -> int:
     """Run the chosen cases and write what was found."""
     options = _options()
@@ -61,6 +72,7 @@ def main() -> int:
         for case in CASES:
             console.print(f"{case.name:32} {case.about}")
         console.print(f"{'secured':32} TLS, logins and ACLs")
+        console.print(f"{'replicated':32} three nodes with three copies, and the loss of one")
         console.print(f"{'recovery':32} return after kill -9, for each GiB not flushed")
         return 0
     signal.signal(signal.SIGTERM, _interrupt)
@@ -95,7 +107,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--peer-only", action="store_true", help="Apache Kafka alone")
     parser.add_argument("--out", type=Path, default=report.OUT, help="folder of latest.json")
     options = parser.parse_args()
-    known = {case.name for case in CASES} | {"recovery", "secured"}
+    known = {case.name for case in CASES} | set(ALONE)
     if unknown := set(options.case or ()) - known:
         parser.error(f"no such case: {', '.join(sorted(unknown))}; --list names them")
     return options
@@ -111,23 +123,19 @@ def _contenders(ours_only: bool, peer_only: bool) -> list[Contender]:
 
 def _measure(contenders: list[Contender], profile: Profile, options: argparse.Namespace) -> None:
     """Run the rounds; the broker that went first goes last in the next one."""
-    wanted = set(options.case or [case.name for case in CASES] + ["secured", "recovery"])
+    wanted = set(options.case or [*(case.name for case in CASES), *ALONE])
     cases = [case for case in CASES if case.name in wanted]
-    if wanted - {"start", "idle", "secured", "recovery"}:
+    if wanted - {"start", "idle", *ALONE}:
         cases = [case for case in CASES if case.name in wanted | {"warm_up"}]
     rounds = options.rounds or profile.rounds
     for number in range(rounds if cases else 0):
         for contender in contenders if number % 2 == 0 else contenders[::-1]:
             console.rule(f"round {number + 1} of {rounds}: {contender.name}")
             _run_session(contender, cases, profile)
-    if "secured" in wanted:
-        for contender in contenders:
-            console.rule(f"secured: {contender.name}")
-            _run_secured(contender, profile)
-    if "recovery" in wanted:
-        for contender in contenders:
-            console.rule(f"recovery: {contender.name}")
-            _run_recovery(contender, profile)
+    for name in ALONE:
+        for contender in contenders if name in wanted else ():
+            console.rule(f"{name}: {contender.name}")
+            _run_alone(contender, name, profile)
 
 
 def _run_session(contender: Contender, cases: list[Case], profile: Profile) -> None:
@@ -159,28 +167,17 @@ def _run_case(contender: Contender, case: Case, session: Session) -> bool:
     return session.peer.process.poll() is None
 
 
-def _run_secured(contender: Contender, profile: Profile) -> None:
+def _run_alone(contender: Contender, name: str, profile: Profile) -> None:
+    """Run a case that starts its own brokers."""
     started = time.monotonic()
     with _directory() as directory:
         try:
-            samples = secured(directory, contender.ours, profile)
+            samples = ALONE[name](contender, directory, profile)
         except FAILURES as failure:
-            _report_failure(contender, "secured", failure)
+            _report_failure(contender, name, failure)
         else:
             contender.samples += samples
-            _report_progress("secured", samples, time.monotonic() - started)
-
-
-def _run_recovery(contender: Contender, profile: Profile) -> None:
-    started = time.monotonic()
-    with _directory() as directory:
-        try:
-            samples = recovery(contender.start, directory, contender.ours, profile.recovery_bytes)
-        except FAILURES as failure:
-            _report_failure(contender, "recovery", failure)
-        else:
-            contender.samples += samples
-            _report_progress("recovery", samples, time.monotonic() - started)
+            _report_progress(name, samples, time.monotonic() - started)
 
 
 @contextmanager

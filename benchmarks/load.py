@@ -54,15 +54,17 @@ def create_topic(
     partitions: int,
     settings: dict[str, str],
     login: dict[str, str] | None = None,
+    copies: int = 1,
 ) -> None:
-    """Create a topic and wait until all its partitions have a leader."""
+    """Create a topic and wait until all its partitions have a leader and all copies are in sync."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **(login or {})})
-    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
+    new = NewTopic(name, num_partitions=partitions, replication_factor=copies, config=settings)
     admin.create_topics([new], request_timeout=60)[name].result()
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         topic = admin.list_topics(name, timeout=30).topics[name]
-        led = [part for part in topic.partitions.values() if part.leader >= 0]
+        found = topic.partitions.values()
+        led = [part for part in found if part.leader >= 0 and len(part.isrs) == copies]
         if topic.error is None and len(led) == partitions:
             return
         time.sleep(0.05)
@@ -118,7 +120,7 @@ def consume(bootstrap: str, topic: str, partitions: int, count: int) -> Rate:
     return Rate(got, taken, size)
 
 
-def latencies(bootstrap: str, topic: str, rate: int, seconds: float) -> Latencies:
+def latencies(bootstrap: str, topic: str, rate: int, seconds: float, acks: str = "1") -> Latencies:
     """Produce at a fixed rate and measure, in another process, when each message arrives."""
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
@@ -129,7 +131,7 @@ def latencies(bootstrap: str, topic: str, rate: int, seconds: float) -> Latencie
         if not ours.poll(60):
             raise LoadFailed("the consumer did not get ready")
         ours.recv()
-        _produce_at(bootstrap, topic, rate, count)
+        _produce_at(bootstrap, topic, rate, count, acks)
         if not ours.poll(30):
             raise LoadFailed(f"not all of {count} messages arrived")
         samples: list[float] = ours.recv()
@@ -139,8 +141,8 @@ def latencies(bootstrap: str, topic: str, rate: int, seconds: float) -> Latencie
     return Latencies.of(samples[rate:])  # the first second warms both clients up
 
 
-def _produce_at(bootstrap: str, topic: str, rate: int, count: int) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "1"})
+def _produce_at(bootstrap: str, topic: str, rate: int, count: int, acks: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": acks})
     padding = bytes(92)
     start = time.perf_counter()
     for index in range(count):

@@ -25,6 +25,8 @@ KAFKA_VERSION = "4.3.0"
 READY_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 30.0
 PORTS = range(15_000, 18_000)
+FRONTS = ("kafka", "http", "framed", "provider", "mqtt", "amqp", "capnp", "grpc", "peer")
+"""What listens; each on a port of its own, the same over restarts."""
 DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
 
 # What Kafka's own start script passes to the machine (kafka-server-start.sh, kafka-run-class.sh).
@@ -117,12 +119,11 @@ def start_chordmq(directory: Path, settings: Sequence[str] = (), *, is_open: boo
     directory.mkdir(parents=True, exist_ok=True)
     ports = directory / "ports"
     if not ports.exists():
-        ports.write_text(" ".join(str(free_port()) for _ in range(6)))
-    numbers = map(int, ports.read_text().split())
-    port, http_port, framed_port, provider_port, mqtt_port, amqp_port = numbers
-    chosen = [f"data_dir={directory}/data", f"kafka.port={port}", f"http.port={http_port}"]
-    chosen += [f"framed.port={framed_port}", f"provider.port={provider_port}"]
-    chosen += [f"mqtt.port={mqtt_port}", f"amqp.port={amqp_port}"]
+        ports.write_text(" ".join(str(free_port()) for _ in FRONTS))
+    numbers = dict(zip(FRONTS, map(int, ports.read_text().split()), strict=True))
+    port, http_port = numbers["kafka"], numbers["http"]
+    chosen = [f"data_dir={directory}/data"]
+    chosen += [f"{front}.port={number}" for front, number in numbers.items()]
     command = [sys.executable, "-m", "chordmq", "serve"]
     for setting in (*chosen, *settings):
         command += ["--set", setting]

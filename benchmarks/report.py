@@ -32,6 +32,8 @@ GOALS: dict[str, tuple[str, Compare, float]] = {
     "memory": ("≤", operator.le, 0.15),
     "start": ("≤", operator.le, 0.2),
     "tls": ("≥", operator.ge, 0.8),
+    "replicated": ("≥", operator.ge, 1.0),
+    "replicated_latency": ("≤", operator.le, 1.0),
 }
 # What our own number must reach, whatever the peer does. Both produce floors are for batches on one
 # connection; one record per request (unbatched_1_connection) is not held against 50,000.
@@ -48,6 +50,7 @@ FLOORS = {
 # What our own number must not exceed.
 CEILINGS = {
     "login_scram.cpu": 1.0,
+    "failover_kill9": 3.0,
     "acl.cost": 3.0,
     "websocket_latency.p50": 1.0,
     "provider_latency.p99": 5.0,
