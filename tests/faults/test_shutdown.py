@@ -77,17 +77,8 @@ def test_two_nodes_cannot_share_a_data_directory(own_node: RunningNode) -> None:
     """D5: the second refuses to start and says why, and the first goes on."""
     command = [sys.executable, "-m", "chordmq", "serve", "--set", f"data_dir={own_node.data}"]
     command += ["--set", "kafka.port=0", "--set", "http.port=0", "--set", "framed.port=0"]
-    command += [
-        "--set",
-        "mqtt.port=0",
-        "amqp.port=0",
-        "--set",
-        "provider.port=0",
-        "--set",
-        "capnp.port=0",
-        "--set",
-        "grpc.port=0",
-    ]
+    for front in ("mqtt", "amqp", "provider", "capnp", "grpc"):
+        command += ["--set", f"{front}.port=0"]
     second = subprocess.run(command, capture_output=True, timeout=30, check=False)
     assert second.returncode != 0
     assert str(own_node.data) in (second.stdout + second.stderr).decode()
