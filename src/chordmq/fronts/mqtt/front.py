@@ -14,7 +14,7 @@ from chordmq.broker.partition import Partition
 from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.subscriptions import SEPARATOR
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.client.partitioner import partition_for_key
 from chordmq.codecs.mqtt.fields import write_binary
 from chordmq.codecs.mqtt.packets import Connect

@@ -10,7 +10,7 @@ from chordmq.broker.cursors.cursors import EARLIEST
 from chordmq.broker.cursors.shared_cursor import NO_LIMIT, Limits
 from chordmq.broker.names import Names, is_filter
 from chordmq.broker.subscriptions import SEPARATOR
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.errors import ChordMQError, InvalidPattern
 
 SHARE, QUEUE, STREAM = "$share/", "$queue/", "$stream/"

@@ -109,6 +109,7 @@ class Outbox:
                 self._send_certain(connection, Waiting(parcel, 0, target, qos), len(parcel))
                 return
         self._wait(Waiting(parcel, 0, target, qos))
+        connection.pump_soon()
 
     def _wait(self, waiting: Waiting) -> None:
         source = waiting.parcel.source

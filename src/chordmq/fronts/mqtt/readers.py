@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.partition import Partition
 from chordmq.broker.subscriptions import matches
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.errors import ChordMQError
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.outbox import Outbox

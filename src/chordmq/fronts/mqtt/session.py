@@ -54,6 +54,7 @@ class Session:
         self._sequences: dict[tuple[bytes, int], int] = {}
         self._then: list[Stored] = []
         self._is_writing = False
+        self._reaches: list[Reach] | None = None
         self.is_ended = False
         self.is_stored = True
         """Whether the log knows of the session."""
@@ -91,6 +92,7 @@ class Session:
         else:
             subscription.since = {tail: tail.position for tail in self.outbox.behind}
         self.subscriptions[subscription.filter] = subscription
+        self._reaches = None
         self._front.interest.add(subscription)
         return old is None
 
@@ -99,6 +101,7 @@ class Session:
         old = self.subscriptions.pop(wanted, None)
         if old is None:
             return False
+        self._reaches = None
         self._front.interest.remove(old)
         self._front.unreach(wanted)
         return True
@@ -274,7 +277,9 @@ class Session:
 
     def reaches(self) -> list[Reach]:
         """Return which log topics the client's filters may find something in."""
-        return [self._front.names.reach(wanted) for wanted in self.subscriptions]
+        if self._reaches is None:
+            self._reaches = [self._front.names.reach(wanted) for wanted in self.subscriptions]
+        return self._reaches
 
 
 def _stored(one: Subscription) -> StoredSubscription:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from chordmq.broker.cursors.cursor import Cursor
 from chordmq.broker.cursors.shared_cursor import Outcome
 from chordmq.broker.partition import Partition
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.errors import ChordMQError
 from chordmq.fronts.mqtt.groups import POLICY
 from chordmq.fronts.mqtt.mapping import Parcel, parcel_of

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from chordmq.broker.cursors.cursors import EARLIEST
 from chordmq.broker.feed import offset_at
 from chordmq.broker.partition import Partition
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.codecs.mqtt.properties import UserProperties
 from chordmq.errors import InvalidRequest
 from chordmq.fronts.mqtt.mapping import Parcel

@@ -11,6 +11,8 @@ from chordmq.fronts.mqtt.mapping import Parcel, parcel_of
 
 RECORDS_AT_ONCE = 1_000
 BYTES_AT_ONCE = 256 * 1024
+OWN_MAX = 1_000
+"""Batches that are kept until they are committed; beyond them they are read from the log."""
 
 
 class Source(Protocol):
@@ -46,6 +48,8 @@ class Tail:
         for parcel in parcels:
             parcel.source, parcel.base_offset = self, base_offset
             base_offset += len(parcel)
+        if len(self._own) >= OWN_MAX:
+            self._own.clear()  # an undecided transaction holds them up; the log has them
         self._own[parcels[0].base_offset] = parcels
 
     def settled(self, offset: int, *, is_taken: bool = True) -> None:
