@@ -157,13 +157,20 @@ class Nemesis:
 
     def power_cut_of_all(self) -> tuple[str, Undo]:
         self._lose_power(self._nodes)
-        return "power cut of all nodes", _nothing
+        return "power cut of all nodes", self._await_nodes
 
     def disk_full(self) -> tuple[str, Undo]:
         node = self._chance.choice(self._nodes)
         assert node.disk is not None
         node.disk.fill()
         return f"disk of {node.name} full", node.disk.empty
+
+    def _await_nodes(self) -> None:
+        """Let a cluster that was gone as a whole come back before more is done to it."""
+        for node in self._nodes:
+            node.start()
+        for node in self._nodes:
+            node.wait()
 
     def _lose_power(self, nodes: Iterable[NodeHost]) -> None:
         disks = [(node, node.disk) for node in nodes if node.disk is not None]
