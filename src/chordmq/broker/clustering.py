@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from chordmq.broker.partition import Shared
 from chordmq.broker.replica import Replica
 from chordmq.broker.replicas import Replicas
-from chordmq.broker.settings import BrokerSettings, TopicSettings
+from chordmq.broker.settings import BrokerSettings
+from chordmq.broker.topic import in_force
 from chordmq.broker.topics import Topics
 from chordmq.clock import Clock
 from chordmq.cluster.controlling import Controlling
@@ -33,9 +34,9 @@ from chordmq.cluster.state import (
     Settings,
     TopicState,
     decode,
+    name_of,
 )
 from chordmq.codecs.peer.frames import Kind
-from chordmq.errors import InvalidSetting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +65,14 @@ class RuleBook:
         if not self._rules:
             for entry in self._image.under(TOPICS):
                 topic = decode(entry, TopicState)
-                self._rules[bytes.fromhex(topic.id)] = self._read(topic)
+                self._rules[bytes.fromhex(topic.id)] = self._read(topic, name_of(entry.key))
         return self._rules.get(topic_id, Rules(is_durable=False))
 
-    def _read(self, topic: TopicState) -> Rules:
+    def _read(self, topic: TopicState, name: str) -> Rules:
         defaults = self._image.get(DEFAULTS)
         dynamic = decode(defaults, Settings).settings if defaults else {}
-        settings = self._settings.with_dynamic(dynamic).topic_defaults()
-        for name, text in topic.settings.items():
-            settings = _changed(settings, name, text)
+        defaults_now = self._settings.with_dynamic(dynamic).topic_defaults()
+        settings = in_force(defaults_now, topic.settings, name)
         return Rules(
             min_in_sync=settings.min_insync_replicas,
             is_durable=settings.flushes_to_disk,
@@ -94,6 +94,7 @@ class Clustering:
         self.members = Members(image, broker.node_id, is_alone=False)
         self.rules = RuleBook(image, broker)
         self.replicas = Replicas(broker.node_id, clock, self._find)
+        self.replicas.rules_lag_max_s = broker.replica_lag_time_max_ms / 1000
         self.registration: Registration
         self.controlling: Controlling
         self.links: Links
@@ -176,10 +177,3 @@ class Clustering:
     def _find(self, topic_id: bytes, index: int) -> Replica | None:
         partition = self.topics.partition(topic_id, index) if self.topics else None
         return partition.replica if partition else None
-
-
-def _changed(settings: TopicSettings, name: str, text: str) -> TopicSettings:
-    try:
-        return settings.with_texts({name: text})
-    except InvalidSetting:  # stored by a version with other settings or limits
-        return settings

@@ -360,6 +360,12 @@ class BrokerSettings(GroupDefaults):
     broker_rack: str = declare(
         Kind.STRING, "", "Where the node stands; replicas are spread over racks."
     )
+    replica_lag_time_max_ms: int = declare(
+        Kind.LONG,
+        30_000,
+        "How long a follower may be behind its leader and still count as in sync.",
+        low=1,
+    )
     auto_create_topics_enable: bool = declare(
         Kind.BOOLEAN, True, "Create a topic when a client first asks for it by name."
     )
