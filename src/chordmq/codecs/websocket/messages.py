@@ -9,12 +9,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from chordmq.codecs.texts import NULL, Encoding, Header, Shown
+
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
-Encoding = Literal["utf-8", "base64", "json"]
-Shown = Literal["auto", "utf-8", "base64", "json"]
-"""How bytes are wanted in JSON: `auto` is utf-8 where that is possible and base64 where not."""
 Id = int | str | None
 Index = Annotated[int, Meta(ge=0, le=INT_MAX)]
 Count = Annotated[int, Meta(ge=1, le=INT_MAX)]
@@ -22,8 +21,6 @@ Long = Annotated[int, Meta(ge=0, le=LONG_MAX)]
 Name = Annotated[str, Meta(max_length=65_535)]
 Positions = dict[str, str]
 """Where to go on, by log topic: `{"orders": "0:15,1:7"}`, the next offset of each partition."""
-
-_NULL = Raw(b"null")
 
 
 class Request(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True, tag_field="type"):
@@ -46,19 +43,11 @@ class Publish(Request, tag="publish", frozen=True):
     partition: Index | None = None
 
 
-class Header(Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """One header of a record; names may repeat."""
-
-    name: str
-    value: str | None
-    encoding: Literal["utf-8", "base64"] = "utf-8"
-
-
 class PublishText(Publish, tag="publish", frozen=True):
     """A message in JSON."""
 
-    value: Raw = msgspec.field(default_factory=lambda: _NULL)
-    key: Raw = msgspec.field(default_factory=lambda: _NULL)
+    value: Raw = msgspec.field(default_factory=lambda: NULL)
+    key: Raw = msgspec.field(default_factory=lambda: NULL)
     headers: list[Header] | dict[str, str] = []
     encoding: Encoding = "utf-8"
     key_encoding: Encoding = "utf-8"

@@ -11,11 +11,12 @@ from chordmq.broker.cursors.cursor import Answer, Cursor
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.cursors.shared_cursor import Outcome
 from chordmq.broker.security.acl import Kind, Operation
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
+from chordmq.codecs.texts import Shown
 from chordmq.errors import InvalidRecordState, InvalidRequest
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call
-from chordmq.fronts.admin.mapping import Index, Offset, Shown, StoredRecord, from_record
+from chordmq.fronts.admin.mapping import Index, Offset, StoredRecord, from_record
 from chordmq.fronts.admin.records import PARTITIONS_FOLLOWED_MAX, READ_BYTES_MAX, WAIT_MS_MAX
 
 ANSWERS_MAX = 10_000

@@ -23,8 +23,9 @@ from chordmq.broker.feed import (
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.security.quotas import Limit
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.client.partitioner import partition_for_key
+from chordmq.codecs.texts import Shown, from_base64
 from chordmq.errors import ChordMQError, InvalidRecord, InvalidRequest, PolicyViolation
 from chordmq.fronts.admin.api import Api, as_json
 from chordmq.fronts.admin.call import JSON, OCTETS, Call, read_json
@@ -32,9 +33,7 @@ from chordmq.fronts.admin.mapping import (
     Index,
     Offset,
     RecordToPublish,
-    Shown,
     StoredRecord,
-    from_base64,
     from_record,
     to_record,
 )

@@ -11,10 +11,11 @@ from starlette.types import Receive, Scope, Send
 from chordmq.broker.feed import Feed, Found, Offsets, write_position
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.security.quotas import Limit
+from chordmq.codecs.texts import Shown
 from chordmq.errors import ChordMQError, OffsetOutOfRange
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call
-from chordmq.fronts.admin.mapping import Shown, from_record
+from chordmq.fronts.admin.mapping import from_record
 from chordmq.fronts.admin.records import Place, readable, starts
 from chordmq.fronts.admin.sending import patient
 

@@ -11,7 +11,7 @@ from chordmq.broker.feed import Feed, Found, write_position
 from chordmq.broker.names import NAME_HEADER, Names, is_wanted, name_of, without_name
 from chordmq.broker.presence import Client
 from chordmq.broker.security.auth import Authenticator
-from chordmq.codecs.websocket.messages import Shown
+from chordmq.codecs.texts import Shown
 from chordmq.codecs.websocket.subprotocols import SUBPROTOCOLS, Subprotocol
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.websocket.settings import WebSocketSettings
