@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks import java_tools, load, sockets
+from benchmarks.amqp import amqp
 from benchmarks.mqtt import mqtt
 from benchmarks.pushed import framed, provider
+from benchmarks.rpc import capnp_front, grpc_front
 from benchmarks.session import Meter, Sample, Session, rate_samples
 from benchmarks.usage import usage_of
 from benchmarks.websocket import websocket
@@ -280,8 +282,11 @@ CASES = [
     ),
     Case("framed", "the framed protocol: in, out, and latency", framed),
     Case("provider", "the provider's protocol: in, out, and latency", provider),
+    Case("amqp", "AMQP persistent with confirms, fan-out, latency; RabbitMQ gets the same", amqp),
     Case("mqtt", "MQTT one to one with QoS 0 and 1, and latency; mosquitto gets the same", mqtt),
     Case("websocket", "fan-out to 100 clients of the gateway, and latency", websocket),
+    Case("capnp", "Cap'n Proto: batches streamed in, pushed out, and one call", capnp_front),
+    Case("grpc", "gRPC: batches streamed in, pushed out, and one call", grpc_front),
     Case("loaded_memory", "largest memory so far", loaded_memory),
     Case("connections", "10,000 open connections, all answered", connections),
 ]

@@ -10,7 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError, UnroutableError
 
 from tests.interop.amqp_client import WAIT_S, Client, Properties
-from tests.interop.rabbitmq import RabbitMQ
+from benchmarks.rabbitmq import RabbitMQ
 from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.interop

@@ -1,4 +1,4 @@
-"""A real RabbitMQ, as the oracle of what AMQP clients may expect."""
+"""A real RabbitMQ: the peer of the AMQP front, and the oracle of what its clients may expect."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.running_node import free_port
+from benchmarks.peers import free_port
 
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 READY_TIMEOUT_S = 60.0
@@ -20,6 +20,11 @@ class RabbitMQ:
         self.port = free_port()
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Return the process id of its virtual machine, which does the work."""
+        return int((self._directory / "pid").read_text())
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""

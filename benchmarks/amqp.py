@@ -1,0 +1,251 @@
+"""Loads AMQP brokers with plain sockets: this node and RabbitMQ in turn, with the same bytes."""
+
+import itertools
+import os
+import socket
+import statistics
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pamqp import base, commands, frame, header
+
+from benchmarks.peers import FRONTS
+from benchmarks.rabbitmq import RabbitMQ
+from benchmarks.session import Sample, Session
+from benchmarks.usage import usage_of
+
+PAYLOAD = b"x" * 100
+MESSAGES = 60_000
+FANNED = 20_000
+QUEUES = 4
+WINDOW = 1_000
+JOINED = 100
+"""Messages in one write of the publisher, and between two acknowledgements of the consumer."""
+ROUND_TRIPS = 1_000
+READ_BYTES = 1 << 18
+TIMEOUT_S = 120.0
+COMMAND = "python -m benchmarks --case amqp"
+CLASSIC: dict[str, Any] = {}
+QUORUM = {"x-queue-type": "quorum"}
+CONFIRM_SIZE = 21
+
+Answer = TypeVar("Answer", bound=base.Frame)
+_names = itertools.count()
+
+
+class Client:
+    """A channel that counts messages by their size, so that the broker is the bottleneck."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, timeout=TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.rest = bytearray()
+        self.socket.sendall(b"AMQP\x00\x00\x09\x01")
+        self.expect(commands.Connection.Start)
+        login = commands.Connection.StartOk({}, "PLAIN", "\0guest\0guest", "en_US")
+        self.socket.sendall(frame.marshal(login, 0))
+        tune = self.expect(commands.Connection.Tune)
+        tuned = commands.Connection.TuneOk(tune.channel_max, tune.frame_max, 0)
+        self.socket.sendall(frame.marshal(tuned, 0))
+        self.socket.sendall(frame.marshal(commands.Connection.Open("/"), 0))
+        self.expect(commands.Connection.OpenOk)
+        self.call(commands.Channel.Open(), commands.Channel.OpenOk)
+
+    def call(self, method: base.Frame, answer: type[Answer]) -> Answer:
+        """Send a method and return its answer."""
+        self.socket.sendall(frame.marshal(method, 1))
+        return self.expect(answer)
+
+    def expect(self, kind: type[Answer]) -> Answer:
+        """Return the next frame, which must be of a kind."""
+        while True:
+            if len(self.rest) >= 7:
+                size = int.from_bytes(self.rest[3:7], "big") + 8
+                if len(self.rest) >= size:
+                    _, _, found = frame.unmarshal(bytes(self.rest[:size]))
+                    del self.rest[:size]
+                    if not isinstance(found, kind):
+                        raise ConnectionError(f"{found} instead of {kind.__name__}")
+                    return found
+            self.rest += self.receive()
+
+    def receive(self) -> bytes:
+        """Return what comes next."""
+        data = self.socket.recv(READ_BYTES)
+        if not data:
+            raise ConnectionError("the broker hung up")
+        return data
+
+
+def message(exchange: str, key: str) -> bytes:
+    """Return a persistent message."""
+    properties = commands.Basic.Properties(delivery_mode=2)
+    return (
+        frame.marshal(commands.Basic.Publish(exchange=exchange, routing_key=key), 1)
+        + frame.marshal(header.ContentHeader(0, len(PAYLOAD), properties), 1)
+        + struct.pack(">BHI", 3, 1, len(PAYLOAD))
+        + PAYLOAD
+        + b"\xce"
+    )
+
+
+def delivered_size(exchange: str, key: str) -> int:
+    """Return how many bytes a delivery of such a message has; the consumer tag has one."""
+    method = 8 + 4 + 2 + 8 + 1 + 1 + len(exchange) + 1 + len(key)
+    return method + (8 + 12 + 2 + 1) + (8 + len(PAYLOAD))
+
+
+def publish(client: Client, exchange: str, key: str, count: int) -> None:
+    """Publish with confirms, with at most so many unconfirmed."""
+    joined = message(exchange, key) * JOINED
+    sent = confirmed = 0
+    rest = bytearray()
+    while confirmed < count:
+        while sent < count and sent - confirmed <= WINDOW - JOINED:
+            client.socket.sendall(joined)
+            sent += JOINED
+        rest += client.receive()
+        while len(rest) >= CONFIRM_SIZE:
+            tag, is_multiple = struct.unpack_from(">QB", rest, 11)
+            confirmed = max(confirmed, tag) if is_multiple else confirmed + 1
+            del rest[:CONFIRM_SIZE]
+
+
+def consume(client: Client, size: int, count: int) -> None:
+    """Count deliveries, and acknowledge many at once."""
+    found = len(client.rest)
+    acknowledged = 0
+    while acknowledged < count:
+        found += len(client.receive())
+        whole = found // size
+        if whole - acknowledged >= JOINED or whole >= count:
+            ack = struct.pack(">BHIIQBB", 1, 1, 13, 0x003C0050, whole, 1, 0xCE)
+            client.socket.sendall(ack)
+            acknowledged = whole
+
+
+def opened(address: tuple[str, int], queue: str, arguments: dict[str, Any]) -> Client:
+    """Return a consumer of a new queue."""
+    client = Client(address)
+    declare = commands.Queue.Declare(queue=queue, durable=True, arguments=arguments)
+    client.call(declare, commands.Queue.DeclareOk)
+    return client
+
+
+def begin(client: Client, queue: str) -> None:
+    """Begin to consume."""
+    client.call(commands.Basic.Qos(0, WINDOW, False), commands.Basic.QosOk)
+    begun = commands.Basic.Consume(queue=queue, consumer_tag="c")
+    client.call(begun, commands.Basic.ConsumeOk)
+
+
+def publisher(address: tuple[str, int]) -> Client:
+    """Return a client that gets confirms."""
+    client = Client(address)
+    client.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
+    return client
+
+
+def one_to_one(address: tuple[str, int], arguments: dict[str, Any], *, is_read: bool) -> float:
+    """Return messages per second through a durable queue, from the first to the last."""
+    queue = f"bench-{os.getpid()}-{next(_names)}"
+    reader, writer = opened(address, queue, arguments), publisher(address)
+    reading = threading.Thread(
+        target=consume, args=(reader, delivered_size("", queue), MESSAGES if is_read else 0)
+    )
+    if is_read:
+        begin(reader, queue)
+    began = time.perf_counter()
+    reading.start()
+    publish(writer, "", queue, MESSAGES)
+    reading.join()
+    took_s = time.perf_counter() - began
+    reader.socket.close()
+    writer.socket.close()
+    return MESSAGES / took_s
+
+
+def fan_out(address: tuple[str, int]) -> float:
+    """Return deliveries per second from one publisher to several durable queues."""
+    exchange = f"bench-{os.getpid()}-{next(_names)}"
+    writer = publisher(address)
+    declare = commands.Exchange.Declare(exchange=exchange, exchange_type="fanout", durable=True)
+    writer.call(declare, commands.Exchange.DeclareOk)
+    readers = []
+    for number in range(QUEUES):
+        queue = f"{exchange}-{number}"
+        reader = opened(address, queue, CLASSIC)
+        bind = commands.Queue.Bind(queue=queue, exchange=exchange, routing_key="k")
+        reader.call(bind, commands.Queue.BindOk)
+        begin(reader, queue)
+        size = delivered_size(exchange, "k")
+        readers.append(threading.Thread(target=consume, args=(reader, size, FANNED)))
+    began = time.perf_counter()
+    for one in readers:
+        one.start()
+    publish(writer, exchange, "k", FANNED)
+    for one in readers:
+        one.join()
+    return FANNED * QUEUES / (time.perf_counter() - began)
+
+
+def latency(address: tuple[str, int]) -> tuple[float, float]:
+    """Return milliseconds from publisher to consumer, median and 99th percentile."""
+    queue = f"bench-{os.getpid()}-{next(_names)}"
+    reader, writer = opened(address, queue, CLASSIC), publisher(address)
+    begin(reader, queue)
+    size, one = delivered_size("", queue), message("", queue)
+    found_ms = []
+    for number in range(1, ROUND_TRIPS + 1):
+        began = time.perf_counter()
+        writer.socket.sendall(one)
+        found = 0
+        while found < size:
+            found += len(reader.receive())
+        found_ms.append((time.perf_counter() - began) * 1000)
+        reader.socket.sendall(struct.pack(">BHIIQBB", 1, 1, 13, 0x003C0050, number, 0, 0xCE))
+    percentiles = statistics.quantiles(found_ms, n=100)
+    return percentiles[49], percentiles[98]
+
+
+def amqp(session: Session) -> list[Sample]:
+    """Measure persistent messages with confirms, fan-out and latency; RabbitMQ gets the same."""
+    if not session.ours:
+        return []
+    ports = (Path(session.peer.directory) / "ports").read_text().split()
+    address = ("127.0.0.1", int(ports[FRONTS.index("amqp")]))
+    samples = _measure("amqp", address, session.peer.pid)
+    peer = RabbitMQ(Path(session.peer.directory) / "rabbitmq")
+    try:
+        peer.start()
+        samples += _measure("rabbitmq", ("127.0.0.1", peer.port), peer.pid)
+    finally:
+        peer.close()
+    return samples
+
+
+def _measure(name: str, address: tuple[str, int], pid: int) -> list[Sample]:
+    samples = []
+    loads: tuple[tuple[str, Callable[[], float]], ...] = (
+        ("classic", lambda: one_to_one(address, CLASSIC, is_read=True)),
+        ("quorum", lambda: one_to_one(address, QUORUM, is_read=True)),
+        ("publish", lambda: one_to_one(address, CLASSIC, is_read=False)),
+        ("fanout", lambda: fan_out(address)),
+    )
+    for case, load in loads:
+        before = usage_of(pid)
+        rate = load()
+        after = usage_of(pid)
+        cost = (after.cpu_s - before.cpu_s, after.rss_mb, COMMAND)
+        samples.append(Sample(f"{name}_{case}", rate, "msg/s", *cost))
+    before = usage_of(pid)
+    median, slowest = latency(address)
+    after = usage_of(pid)
+    cost = (after.cpu_s - before.cpu_s, after.rss_mb, COMMAND)
+    samples.append(Sample(f"{name}_latency.p50", median, "ms", *cost))
+    samples.append(Sample(f"{name}_latency.p99", slowest, "ms", *cost))
+    return samples
