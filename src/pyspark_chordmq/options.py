@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from chordmq.client.bulk import Bulk, BulkSettings
 from chordmq.client.connection import ConnectionSettings
 from chordmq.client.security import Security
-from pyspark_chordmq.ranges import Offsets, from_json
+from pyspark_chordmq.ranges import Offsets, Place, from_json
 
 EARLIEST, LATEST = -2, -1
 """How an option's JSON says the ends of a partition."""
 ROWS_PER_TASK_MAX = 5_000_000
-FETCH_BYTES = 8 * 1024 * 1024
 
 Bound = int | Offsets | Literal["earliest", "latest"]
 """A time in milliseconds, offsets by partition, or one of the ends."""
@@ -49,6 +49,23 @@ class Options:
     """The name by which a sink recognises what it has written already; a stream has its own."""
     batch: int | None = None
     """The number of the micro-batch that a table is, when a stream writes it by foreachBatch."""
+
+    def bulk(self) -> BulkSettings:
+        """Return how to reach the broker."""
+        return BulkSettings(
+            bootstrap=self.bootstrap,
+            connection=self.connection,
+            read_committed=self.read_committed,
+            fail_on_data_loss=self.fail_on_data_loss,
+        )
+
+    def places(self, broker: Bulk) -> list[Place]:
+        """Return the partitions that are named, as they are now."""
+        if self.assigned:
+            return [(topic, index) for topic, all_ in self.assigned.items() for index in all_]
+        if self.topics:
+            return broker.places_of(self.topics)
+        return broker.places_like(self.pattern)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Options:

@@ -2,7 +2,8 @@
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from chordmq.client.bulk import OffsetRange
 
 Place = tuple[str, int]
 """A topic and one of its partitions."""
@@ -10,21 +11,6 @@ Offsets = dict[Place, int]
 
 Json = dict[str, dict[str, int]]
 """Offsets as Spark keeps them in a checkpoint: topic, partition, offset."""
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """A part of one partition: start <= offset < stop."""
-
-    topic: str
-    partition: int
-    start: int
-    stop: int
-
-    @property
-    def size(self) -> int:
-        """Return how many offsets it spans; there may be fewer records."""
-        return self.stop - self.start
 
 
 def to_json(offsets: Mapping[Place, int]) -> Json:

@@ -1,7 +1,6 @@
 """Reads topics for Spark: plans ranges of offsets on the driver, decodes to Arrow in workers."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +12,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from chordmq.client.bulk import Bulk, OffsetRange
 from chordmq.records.columns import TYPES, read_columns
 from pyspark_chordmq.options import EARLIEST, LATEST, BadOption, Bound, Options
 from pyspark_chordmq.ranges import (
     Json,
-    OffsetRange,
     Offsets,
     Place,
     from_json,
@@ -26,7 +25,6 @@ from pyspark_chordmq.ranges import (
     split,
     to_json,
 )
-from pyspark_chordmq.wire import Wire, times_of
 
 ROWS_PER_BATCH_MAX = 65_536
 """Spark takes Arrow batches of any size, but holds one whole in memory on both sides."""
@@ -51,11 +49,11 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Look up where the table starts and stops, and cut it into tasks."""
         options = self._options
-        with Wire(options) as wire:
-            places = wire.places()
-            first = wire.offsets(times_of(places, EARLIEST))
-            start = resolved(wire, options.start, places, "startingOffsets")
-            stop = resolved(wire, options.stop, places, "endingOffsets")
+        with Bulk(options.bulk()) as broker:
+            places = options.places(broker)
+            first = broker.offsets(dict.fromkeys(places, EARLIEST))
+            start = resolved(broker, options.start, places, "startingOffsets")
+            stop = resolved(broker, options.stop, places, "endingOffsets")
         if not options.fail_on_data_loss:
             start = {place: max(offset, first[place]) for place, offset in start.items()}
         ranges = ranges_between(start, stop, first)
@@ -74,17 +72,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, names: list[str]) -> None:
         self._options = options
         self._names = names
-        self._wire: Wire | None = None
+        self._broker: Bulk | None = None
         self._end: Offsets | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the connection behind when Spark sends the reader to its workers."""
-        return {**self.__dict__, "_wire": None}
+        return {**self.__dict__, "_broker": None}
 
     def initialOffset(self) -> Json:
         """Return where a query without checkpoint starts."""
-        wire = self._open()
-        return to_json(resolved(wire, self._options.start, wire.places(), "startingOffsets"))
+        broker, options = self._open(), self._options
+        return to_json(resolved(broker, options.start, options.places(broker), "startingOffsets"))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return how much one batch may take: maxOffsetsPerTrigger, if it is set."""
@@ -98,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # A partition that came later starts at its beginning, one that is gone stays where it is.
         fresh = latest.keys() - begin.keys()
         if fresh:
-            begin |= self._open().offsets(times_of(sorted(fresh), EARLIEST))
+            begin |= self._open().offsets(dict.fromkeys(sorted(fresh), EARLIEST))
         end = begin | latest
         if isinstance(limit, ReadMaxRows):
             end = limited(begin, end, limit.max_rows)
@@ -116,7 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Cut what one batch reads into tasks."""
         begin, stop = from_json(start), from_json(end)
         fresh = sorted(stop.keys() - begin.keys())
-        first = self._open().offsets(times_of(fresh, EARLIEST))
+        first = self._open().offsets(dict.fromkeys(fresh, EARLIEST))
         ranges = ranges_between(begin, stop, first)
         parts = split(ranges, self._options.tasks_min, self._options.rows_per_task)
         return [RangePartition(part) for part in parts]
@@ -133,29 +131,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Close the driver's connections."""
-        if self._wire is not None:
-            self._wire.close()
-            self._wire = None
+        if self._broker is not None:
+            self._broker.close()
+            self._broker = None
 
     def _latest(self) -> Offsets:
-        wire = self._open()
-        return wire.offsets(times_of(wire.places(), LATEST))
+        broker = self._open()
+        return broker.offsets(dict.fromkeys(self._options.places(broker), LATEST))
 
-    def _open(self) -> Wire:
-        if self._wire is None:
-            self._wire = Wire(self._options).__enter__()
-        return self._wire
+    def _open(self) -> Bulk:
+        if self._broker is None:
+            self._broker = Bulk(self._options.bulk()).__enter__()
+        return self._broker
 
 
-def resolved(wire: Wire, bound: Bound, places: list[Place], name: str) -> Offsets:
+def resolved(broker: Bulk, bound: Bound, places: list[Place], name: str) -> Offsets:
     """Return offsets for every partition, whatever way the option says them."""
     match bound:
         case "earliest":
-            return wire.offsets(times_of(places, EARLIEST))
+            return broker.offsets(dict.fromkeys(places, EARLIEST))
         case "latest":
-            return wire.offsets(times_of(places, LATEST))
+            return broker.offsets(dict.fromkeys(places, LATEST))
         case int():
-            return wire.offsets(times_of(places, bound))
+            return broker.offsets(dict.fromkeys(places, bound))
     assert isinstance(bound, dict)
     if bound.keys() != set(places):
         missing, unknown = set(places) - bound.keys(), bound.keys() - set(places)
@@ -164,14 +162,14 @@ def resolved(wire: Wire, bound: Bound, places: list[Place], name: str) -> Offset
             f"unknown: {sorted(unknown)}"
         )
     ends = {place: offset for place, offset in bound.items() if offset < 0}
-    return bound | wire.offsets(ends)
+    return bound | broker.offsets(ends)
 
 
 def read_range(options: Options, names: list[str], part: OffsetRange) -> Iterator[pa.RecordBatch]:
     """Fetch a range and yield its records as Arrow batches."""
     wanted = [name for name in names if name not in PLACES]
-    with Wire(replace(options, group="")) as wire:
-        for data, visible in wire.fetch(part):
+    with Bulk(options.bulk()) as broker:
+        for data, visible in broker.fetch(part):
             columns = read_columns(data, visible.batches, wanted, start=part.start, stop=part.stop)
             arrays = columns.arrays | _places(names, part, columns.count)
             schema = pa.schema([(name, TYPES.get(name) or PLACES[name]) for name in names])

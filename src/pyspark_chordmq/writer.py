@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from chordmq.client.bulk import Bulk
 from chordmq.client.cluster import Cluster
 from chordmq.client.offsets import fetch_committed
 from chordmq.client.producer import Producer, ProducerSettings
@@ -26,7 +27,6 @@ from chordmq.clock import SystemClock
 from chordmq.records.compression import Compression
 from chordmq.records.record import NewRecord
 from pyspark_chordmq.options import BadOption, Options
-from pyspark_chordmq.wire import Wire
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
@@ -71,8 +71,8 @@ class BatchWriter(DataSourceArrowWriter):
                         count += len(records)
             return count
 
-        with Wire(options) as wire:
-            return Written(wire.run(send()))
+        with Bulk(options.bulk()) as broker:
+            return Written(broker.run(send()))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -101,8 +101,8 @@ def _once(options: Options, batch: int, frames: Iterator[pa.RecordBatch]) -> Wri
     # Spark's id belongs to the checkpoint: another query of the same name counts its own batches.
     parts = ("spark", context.getLocalProperty(QUERY_ID), options.query, context.partitionId())
     name = "-".join(str(part) for part in parts if part not in (None, ""))
-    with Wire(options) as wire:
-        return Written(wire.run(_write_once(wire.cluster, options, name, batch, frames)))
+    with Bulk(options.bulk()) as broker:
+        return Written(broker.run(_write_once(broker.cluster, options, name, batch, frames)))
 
 
 async def _write_once(

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordmq.client.bulk import OffsetRange
 from pyspark_chordmq.ranges import (
-    OffsetRange,
     from_json,
     limited,
     ranges_between,

@@ -1,16 +1,18 @@
-"""A blocking face of the asyncio client, for Spark's driver and for its Python workers."""
+"""Reads large parts of logs as batches, by blocking calls: for Spark and for the archive."""
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from chordmq.client.cluster import Cluster
 from chordmq.client.codes import RETRIABLE, Code
+from chordmq.client.connection import ConnectionSettings
 from chordmq.client.errors import BrokerRefused, ClientError, check
 from chordmq.client.fetcher import Visible, visible_batches
-from chordmq.client.offsets import EARLIEST_TIME, commit_offsets, offsets_for
+from chordmq.client.offsets import EARLIEST_TIME, TopicPartition, commit_offsets, offsets_for
 from chordmq.codecs.kafka.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -18,10 +20,11 @@ from chordmq.codecs.kafka.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from pyspark_chordmq.options import FETCH_BYTES, Options
-from pyspark_chordmq.ranges import OffsetRange, Offsets, Place
+from chordmq.codecs.kafka.messages.metadata import MetadataResponseTopic
 
 T = TypeVar("T")
+
+FETCH_BYTES = 8 * 1024 * 1024
 
 PATIENCE_S = 60.0
 """How long a broker may be away, or a leader unknown, before a task fails and Spark retries it."""
@@ -29,6 +32,31 @@ FETCH_WAIT_MS = 500
 EMPTY_ANSWERS_MAX = 20
 
 _RETRIABLE = RETRIABLE - {Code.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """A part of one partition: start <= offset < stop."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """Return how many offsets it spans; there may be fewer records."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkSettings:
+    """Which broker is read, by whom and how."""
+
+    bootstrap: str
+    connection: ConnectionSettings = field(default_factory=ConnectionSettings)
+    read_committed: bool = True
+    fail_on_data_loss: bool = True
 
 
 class DataLost(Exception):
@@ -42,17 +70,17 @@ class Fetched(NamedTuple):
     visible: Visible
 
 
-class Wire:
+class Bulk:
     """One client of the broker; use it in a `with` block, from one thread."""
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    def __init__(self, settings: BulkSettings) -> None:
+        self._settings = settings
         self._runner = asyncio.Runner()
         self._cluster: Cluster | None = None
 
     def __enter__(self) -> Self:
         """Reach a broker, or raise CannotConnect."""
-        cluster = Cluster(self._options.bootstrap, self._options.connection)
+        cluster = Cluster(self._settings.bootstrap, self._settings.connection)
         try:
             self._runner.run(cluster.retrying(cluster.open, _RETRIABLE, PATIENCE_S))
         except BaseException:
@@ -86,31 +114,27 @@ class Wire:
         assert self._cluster is not None, "used outside of its block"
         return self._cluster
 
-    def places(self) -> list[Place]:
-        """Return the partitions that the options name, as they are now."""
-        if self._options.assigned:
-            return [(t, i) for t, indexes in self._options.assigned.items() for i in indexes]
-        return self.run(self._places())
+    def places_of(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """Return the partitions of topics as they are now; raise BrokerRefused if one is not."""
+        rows = self._topics(topics)
+        for row in rows:
+            check(row.error_code, f"topic {row.name}")
+        return _places(rows)
 
-    async def _places(self) -> list[Place]:
-        options = self._options
-        answer = await self._retrying(lambda: self.cluster.refresh(options.topics or None))
-        found = []
-        for row in answer.topics:
-            assert row.name is not None
-            if options.topics:
-                check(row.error_code, f"topic {row.name}")
-            elif row.is_internal or row.error_code or not re.fullmatch(options.pattern, row.name):
-                continue
-            found += [(row.name, part.partition_index) for part in row.partitions]
-        return sorted(found)
+    def places_like(self, pattern: str) -> list[TopicPartition]:
+        """Return the partitions of all topics whose names match, but not of internal ones."""
+        known = [row for row in self._topics(None) if not (row.is_internal or row.error_code)]
+        return _places(row for row in known if re.fullmatch(pattern, row.name or ""))
 
-    def offsets(self, times: Mapping[Place, int]) -> Offsets:
+    def _topics(self, names: Iterable[str] | None) -> list[MetadataResponseTopic]:
+        return self.run(self._retrying(lambda: self.cluster.refresh(names))).topics
+
+    def offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the first offset at or after each time; -1 is the end and -2 the beginning."""
-        committed = self._options.read_committed
+        committed = self._settings.read_committed
         return self.run(offsets_for(self.cluster, times, committed=committed)) if times else {}
 
-    def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Tell the broker how far a query is, for those who look at its lag."""
 
         async def commit() -> None:
@@ -167,7 +191,7 @@ class Wire:
         return self._lost(part, offset, min(first, part.stop))
 
     def _lost(self, part: OffsetRange, offset: int, following: int) -> int:
-        if self._options.fail_on_data_loss:
+        if self._settings.fail_on_data_loss:
             raise DataLost(
                 f"{part.topic} partition {part.partition}: offsets {offset} to {following - 1} "
                 "are no longer in the log (retention, or the topic was made anew); "
@@ -180,7 +204,7 @@ class Wire:
             max_wait_ms=FETCH_WAIT_MS,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
-            isolation_level=int(self._options.read_committed),
+            isolation_level=int(self._settings.read_committed),
             topics=[
                 FetchTopic(
                     topic=part.topic,
@@ -214,6 +238,5 @@ class Wire:
         return await self.cluster.retrying(attempt, _RETRIABLE, PATIENCE_S)
 
 
-def times_of(places: Iterable[Place], time_ms: int) -> dict[Place, int]:
-    """Return the same time for every partition."""
-    return dict.fromkeys(places, time_ms)
+def _places(rows: Iterable[MetadataResponseTopic]) -> list[TopicPartition]:
+    return sorted((row.name or "", part.partition_index) for row in rows for part in row.partitions)
