@@ -6,7 +6,7 @@ from chordmq.cluster.replication.follower import Follower
 from chordmq.cluster.replication.leader import Leader
 from chordmq.cluster.replication.replica_log import ReplicaLog
 from chordmq.codecs.peer.replica import Answer, Fetch
-from tests.sim.replication import Kinds, SimLog
+from tests.sim.brokers import Kinds, SimLog
 
 
 class CutsToHighWatermark(Follower):

@@ -6,19 +6,19 @@ that holds, drops and reorders, processes that crash, stop and go on. After each
 was acknowledged may be missing where it must be.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from itertools import count
 from math import inf
 from random import Random
 
 from msgspec.structs import replace
 
-from chordmq.cluster.replication.follower import Append, Cut, Follower, Restart
+from chordmq.cluster.replication.follower import Append, Cut, Restart
 from chordmq.cluster.replication.in_sync import with_isr
-from chordmq.cluster.replication.leader import Leader, Lease, Proposal, Rules, Source
+from chordmq.cluster.replication.leader import Proposal, Rules, Source
 from chordmq.cluster.state import NO_LEADER, PartitionState
 from chordmq.codecs.peer.replica import Answer, Fetch
+from tests.sim.brokers import Kinds, Process, SimLog, Violation
 
 BROKERS = range(3)
 MIN_IN_SYNC = 2
@@ -28,85 +28,6 @@ LEASE_SURE_S = 5.4
 STEPS = 250
 HEALING_ROUNDS = 400
 RECORDS_PER_ANSWER = 2
-
-
-class Violation(AssertionError):
-    """Something happened that must never happen."""
-
-
-class SimLog:
-    """Records as (leader epoch, value); what lies behind `durable` is lost with the power."""
-
-    start_offset = 0
-
-    def __init__(self) -> None:
-        self.records: list[tuple[int, int]] = []
-        self.durable = 0
-        self.flushing: int | None = None
-
-    @property
-    def end_offset(self) -> int:
-        return len(self.records)
-
-    @property
-    def latest_epoch(self) -> int:
-        return self.records[-1][0] if self.records else -1
-
-    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
-        for offset in range(len(self.records) - 1, -1, -1):
-            if self.records[offset][0] <= leader_epoch:
-                return self.records[offset][0], offset + 1
-        return -1, -1
-
-    def cut(self, offset: int) -> None:
-        del self.records[offset:]
-        self.durable = min(self.durable, offset)
-        self.flushing = None
-
-
-@dataclass
-class Kinds:
-    """Which machines are simulated; mutants take the place of one."""
-
-    leader: type[Leader] = Leader
-    follower: type[Follower] = Follower
-    waits_for_disk: bool = True
-    """Whether records count only once they are flushed, as with flush=disk."""
-    checks_broker_epochs: bool = True
-    keeps_eligible: bool = True
-    drops_unclean: bool = True
-    is_unclean_allowed: bool = False
-    heeds_lease: bool = True
-    settles_doubt: bool = True
-    loses_power: bool = True
-    flushes_first: bool = True
-    """False: what is only written is taken for flushed, though the topic demands a flush."""
-
-
-@dataclass
-class Process:
-    """One life of a broker."""
-
-    broker: int
-    broker_epoch: int
-    log: SimLog
-    clock_rate: float
-    lease: Lease = field(default_factory=lambda: Lease(-inf))
-    revision: int = -1
-    epoch: int = -1
-    leader: Leader | None = None
-    follower: Follower | None = None
-    high_watermark: int = 0
-    waiting: list[tuple[int, int]] = field(default_factory=list)
-    """Offset and value of what producers wait for."""
-    watched: list[tuple[PartitionState, int]] = field(default_factory=list)
-    proposals: list[Proposal] = field(default_factory=list)
-    """Sent to the store, outcome unknown."""
-    is_stopped: bool = False
-    ids: Iterator[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ids = count(self.broker_epoch << 32)
 
 
 class World:

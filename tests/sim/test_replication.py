@@ -5,8 +5,9 @@ from random import SystemRandom
 
 import pytest
 
+from tests.sim.brokers import Kinds, Violation
 from tests.sim.mutants import MUTANTS
-from tests.sim.replication import Kinds, Violation, run, simulate
+from tests.sim.replication import run, simulate
 
 SECONDS = 6
 TELLING = [12, 109, 127, 285, 346, 1019, 3382]

@@ -4,7 +4,7 @@ from itertools import count
 
 from chordmq.cluster.replication.follower import Again, Append, Cut, Follower, Restart
 from chordmq.codecs.peer.replica import Answer, Outcome
-from tests.sim.replication import SimLog
+from tests.sim.brokers import SimLog
 
 
 def following(*records: tuple[int, int]) -> tuple[Follower, SimLog]:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from chordmq.cluster.replication.leader import Leader, Lease, Rules, Source
 from chordmq.cluster.state import PartitionState
 from chordmq.codecs.peer.replica import Fetch, Outcome
-from tests.sim.replication import SimLog
+from tests.sim.brokers import SimLog
 
 STATE = PartitionState(replicas=(1, 2, 3), leader=1, leader_epoch=5, isr=(1, 2, 3))
 TWO, THREE = Source(2, 20), Source(3, 30)
