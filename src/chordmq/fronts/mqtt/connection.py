@@ -164,11 +164,8 @@ class MqttConnection(asyncio.Protocol):
                 return
             try:
                 work = HANDLERS[type(packet)](self, packet)
-            except MalformedPacket as fault:
-                self.refuse(fault)
-                return
-            except ChordMQError as error:
-                self.fail(error)
+            except Exception as fault:  # noqa: BLE001  one client's fault is not the others'
+                self._failed(fault)
                 return
             if work is not None:
                 self._packets += packets[at + 1 :]
@@ -180,19 +177,26 @@ class MqttConnection(asyncio.Protocol):
         """Do what takes time, then go on with the packets behind it."""
         try:
             await work
-        except MalformedPacket as fault:
-            self.refuse(fault)
-        except ChordMQError as error:
-            self.fail(error)
-        except Exception:
-            log.exception("connection failed", listener=self._protocol, address=self.host)
-            self.end(Reason.UNSPECIFIED_ERROR, "a fault of this node; its log says more")
+        except Exception as fault:  # noqa: BLE001  one client's fault is not the listener's
+            self._failed(fault)
         self._task = None
         packets = list(self._packets)
         self._packets.clear()
         self._handle_all(packets)
         self._after_read()
         self._account()
+
+    def _failed(self, fault: Exception) -> None:
+        """Close, and tell the client why as far as it concerns the client."""
+        if isinstance(fault, MalformedPacket):
+            self.refuse(fault)
+        elif isinstance(fault, ChordMQError):
+            self.fail(fault)
+        else:
+            log.error(
+                "connection failed", listener=self._protocol, address=self.host, exc_info=fault
+            )
+            self.end(Reason.UNSPECIFIED_ERROR, "a fault of this node; its log says more")
 
     def eof_received(self) -> bool:
         """Close when the client does."""

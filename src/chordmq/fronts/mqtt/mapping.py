@@ -14,7 +14,6 @@
 """
 
 import base64
-import binascii
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -220,7 +219,7 @@ def _text(value: bytes | None) -> str | None:
 def _from_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise InvalidRequest("a user property is not base64") from None
 
 
