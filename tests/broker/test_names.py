@@ -16,7 +16,7 @@ from chordmq.broker.names import (
     without_name,
 )
 from chordmq.broker.subscriptions import matches
-from chordmq.broker.topics import check_name as check_topic
+from chordmq.broker.topic import check_name as check_topic
 from chordmq.errors import InvalidSetting, InvalidTopicName
 from chordmq.records.record import NewRecord, Record
 

@@ -11,7 +11,8 @@ import pytest
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.partition import Partition, Shared, log_settings
 from chordmq.broker.settings import BrokerSettings
-from chordmq.broker.topics import Topic, Topics, check_name
+from chordmq.broker.topic import Topic, check_name
+from chordmq.broker.topics import Topics
 from chordmq.clock import SystemClock
 from chordmq.cluster.image import Image
 from chordmq.cluster.members import Members

@@ -22,7 +22,8 @@ from chordmq.broker.retained import RetainedMessages
 from chordmq.broker.security.permissions import AclSettings, Permissions
 from chordmq.broker.sessions import Sessions
 from chordmq.broker.settings import BrokerSettings
-from chordmq.broker.topics import Topic, Topics
+from chordmq.broker.topic import Topic
+from chordmq.broker.topics import Topics
 from chordmq.broker.transactions.coordinator import TransactionCoordinator
 from chordmq.broker.transactions.delegation import Delegation
 from chordmq.broker.upkeep import Upkeep

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import structlog
 
 from chordmq.broker.extensions import Interceptor
-from chordmq.broker.topics import INTERNAL_TOPICS
+from chordmq.broker.topic import INTERNAL_TOPICS
 from chordmq.errors import ChordMQError, PolicyViolation
 from chordmq.records.batch import COMPRESSION_MASK, TRANSACTIONAL, BatchHeader, read_header, verify
 from chordmq.records.compression import Compression

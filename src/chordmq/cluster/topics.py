@@ -81,6 +81,16 @@ class TopicTable:
         """Return whether this node is a replica of a partition."""
         return self.members.node_id in self.state(topic, partition)[0].replicas
 
+    async def exists(self, name: str, topic: bytes) -> bool:
+        """Ask the store itself whether a topic is there: nothing is deleted on hearsay."""
+        entry = await self.image.store.get(topic_key(name))
+        return entry is not None and _row(entry).id == topic
+
+    async def is_held(self, topic: bytes, partition: int) -> bool:
+        """Ask the store itself whether this node is a replica of a partition."""
+        entry = await self.image.store.get(partition_key(topic, partition))
+        return entry is not None and self.members.node_id in decode(entry, PartitionState).replicas
+
     def held_of(self, row: TopicRow) -> list[HeldRow]:
         """Return the partitions of a topic of which this node is a replica."""
         return [

@@ -18,7 +18,7 @@ from chordmq.broker.queues.places import (
     visible_headers,
 )
 from chordmq.broker.subscriptions import matches
-from chordmq.broker.topics import check_name
+from chordmq.broker.topic import check_name
 from chordmq.codecs.amqp.content import new_properties
 from chordmq.records.record import Record
 

@@ -5,7 +5,7 @@ import pytest
 from chordmq.broker.broker import Broker
 from chordmq.broker.cursors.cursors import EARLIEST
 from chordmq.broker.settings import BrokerSettings
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.codecs.kafka.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

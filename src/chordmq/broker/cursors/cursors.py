@@ -13,7 +13,7 @@ from chordmq.broker.cursors.dead_letters import bury
 from chordmq.broker.cursors.records import CursorKey, CursorRecord, CursorSnapshot, read, write
 from chordmq.broker.internal_log import Host, InternalLog, InternalTopic
 from chordmq.broker.partition import Partition
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.errors import ChordMQError, CoordinatorLoading, CoordinatorNotAvailable, UnknownTopic
 
 log = structlog.get_logger(__name__)

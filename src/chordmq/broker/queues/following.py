@@ -13,7 +13,7 @@ from chordmq.broker.queues.places import filter_of_pattern
 from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.source import Source
 from chordmq.broker.queues.virtual_host import HIERARCHICAL, VirtualHost
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 
 
 class Keeper(Router, Protocol):

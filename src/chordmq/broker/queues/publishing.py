@@ -16,7 +16,7 @@ from chordmq.broker.queues.places import (
     visible_headers,
 )
 from chordmq.broker.queues.virtual_host import HIERARCHICAL, VirtualHost
-from chordmq.broker.topics import Topic, check_name
+from chordmq.broker.topic import Topic, check_name
 from chordmq.client.partitioner import partition_for_key
 from chordmq.codecs.amqp.content import HEADER_NAME, Envelope, write_envelope
 from chordmq.errors import InvalidTopicName, TopicExists, UnknownTopic

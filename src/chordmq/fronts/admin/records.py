@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-from collections.abc import Sequence
 from contextlib import closing
 from http import HTTPStatus
 from typing import Annotated
@@ -26,9 +25,16 @@ from chordmq.broker.security.quotas import Limit
 from chordmq.broker.topic import Topic
 from chordmq.client.partitioner import partition_for_key
 from chordmq.codecs.texts import Shown, from_base64
-from chordmq.errors import ChordMQError, InvalidRecord, InvalidRequest, PolicyViolation
+from chordmq.errors import (
+    ChordMQError,
+    InvalidEnvelope,
+    InvalidRecord,
+    InvalidRequest,
+    PolicyViolation,
+)
 from chordmq.fronts.admin.api import Api, as_json
 from chordmq.fronts.admin.call import JSON, OCTETS, Call, read_json
+from chordmq.fronts.admin.envelopes import Buried, PublishQuery, bury, enveloped
 from chordmq.fronts.admin.mapping import (
     Index,
     Offset,
@@ -55,6 +61,10 @@ class Published(msgspec.Struct, frozen=True, omit_defaults=True):
     offset: Offset | None = None
     error: str | None = None
     message: str | None = None
+    dead_letter: (
+        Annotated[str, Meta(description="The topic of the place, if the record was put aside.")]
+        | None
+    ) = None
 
 
 class PublishedRecords(msgspec.Struct, frozen=True):
@@ -128,14 +138,15 @@ class Dropped(msgspec.Struct, frozen=True):
     start_offset: Offset
 
 
-async def publish(call: Call) -> Response:
+async def publish(call: Call, query: PublishQuery) -> Response:
     """Append records; answers when they are as durable as the topic's settings ask.
 
     A JSON object is one record, an array several; those for one partition become one batch, which
     is stored as a whole or not at all. An `application/octet-stream` is the value of one record as
     it is; its headers `Chordmq-Key` (or `Chordmq-Key-Base64`), `Chordmq-Partition`,
-    `Chordmq-Timestamp` and `Chordmq-Header-<name>` say the rest. Where the partitions of one
-    request fare differently, the answer is 207.
+    `Chordmq-Timestamp` and `Chordmq-Header-<name>` say the rest. With `envelope`, values are
+    messages in an envelope (`schema/envelope.json`). Where the records of one request fare
+    differently, the answer is 207.
     """
     name = call.path("topic")
     call.check(Operation.WRITE, Kind.TOPIC, name)
@@ -144,19 +155,23 @@ async def publish(call: Call) -> Response:
         raise PolicyViolation(f"{name} is the broker's own; clients may only read it")
     call.request.state.is_traffic = True  # the audit trail takes samples of it at most
     call.meter.refuse_debtor(Limit.PRODUCE)
-    wanted = await _wanted(call)
-    now_ms = call.broker.clock.now_ms()
+    pairs = await _wanted(call)
+    faults: dict[int, InvalidEnvelope] = {}
+    if query.envelope is not None:
+        records, faults = enveloped(call, query, name, [record for _, record in pairs])
+        pairs = [(asked, record) for (asked, _), record in zip(pairs, records, strict=True)]
     turn = next(_turns)
     by_partition: dict[int, list[NewRecord]] = {}
     places: list[tuple[int, int]] = []
-    for one in wanted:
-        record = to_record(one, now_ms) if isinstance(one, RecordToPublish) else one[1]
-        asked = one.partition if isinstance(one, RecordToPublish) else one[0]
-        index = _partition_of(topic, asked, record, turn)
-        rows = by_partition.setdefault(index, [])
-        places.append((index, len(rows)))
-        rows.append(record)
-    return await _append(call, topic, by_partition, places)
+    for number, (asked, record) in enumerate(pairs):
+        if number not in faults:
+            index = _partition_of(topic, asked, record, turn)
+            rows = by_partition.setdefault(index, [])
+            places.append((index, len(rows)))
+            rows.append(record)
+    bad = {number: (pairs[number][1], fault) for number, fault in faults.items()}
+    buried = await bury(call, name, bad) if bad else {}
+    return await _append(call, topic, by_partition, places, buried)
 
 
 async def _append(
@@ -164,6 +179,7 @@ async def _append(
     topic: Topic,
     by_partition: dict[int, list[NewRecord]],
     places: list[tuple[int, int]],
+    buried: dict[int, Buried],
 ) -> Response:
     appends = call.shared.appends
     offsets = await asyncio.gather(
@@ -176,8 +192,12 @@ async def _append(
         if len(failures) == len(offsets) or not isinstance(failure, ChordMQError):
             raise failure
     _audit(call, topic, results)
-    answer = PublishedRecords([_published(index, at, results[index]) for index, at in places])
-    return as_json(answer, HTTPStatus.MULTI_STATUS if failures else HTTPStatus.OK)
+    rows = [_published(index, at, results[index]) for index, at in places]
+    for number, one in sorted(buried.items()):
+        fault = (InvalidEnvelope.__name__, one.reason, one.topic)
+        rows.insert(number, Published(one.partition, one.offset, *fault))
+    is_whole = not (failures or buried)
+    return as_json(PublishedRecords(rows), HTTPStatus.OK if is_whole else HTTPStatus.MULTI_STATUS)
 
 
 def _audit(call: Call, topic: Topic, results: dict[int, int | BaseException]) -> None:
@@ -198,7 +218,7 @@ def _published(index: int, at: int, result: int | BaseException) -> Published:
 RawRecord = tuple[int | None, NewRecord]
 
 
-async def _wanted(call: Call) -> Sequence[RecordToPublish | RawRecord]:
+async def _wanted(call: Call) -> list[RawRecord]:
     if call.media == OCTETS:
         body = await call.octets()
         call.meter.produced += len(body)
@@ -216,7 +236,8 @@ async def _wanted(call: Call) -> Sequence[RecordToPublish | RawRecord]:
         raise InvalidRequest("no record")
     if len(wanted) > limit:
         raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"over {limit} records")
-    return wanted
+    now_ms = call.broker.clock.now_ms()
+    return [(one.partition, to_record(one, now_ms)) for one in wanted]
 
 
 def _raw(call: Call, value: bytes) -> RawRecord:

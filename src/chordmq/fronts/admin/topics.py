@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.setting import Shown
-from chordmq.broker.topics import INTERNAL_TOPICS, USE_DEFAULT, Topic
+from chordmq.broker.topic import INTERNAL_TOPICS, Topic
+from chordmq.broker.topics import USE_DEFAULT
 from chordmq.errors import InvalidRequest, PolicyViolation
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from chordmq.broker.cursors.shared_cursor import Outcome
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.errors import AuthenticationFailed, ChordMQError, InvalidRequest, ShuttingDown
 from chordmq.fronts.rpc.front import Credentials, RpcFront
 from chordmq.fronts.rpc.publishing import Addressed, Producer, publish, target_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.codecs.grpc import messages
 from chordmq.errors import AuthenticationFailed, ChordMQError, InvalidRequest
 from chordmq.fronts.rpc.front import Credentials

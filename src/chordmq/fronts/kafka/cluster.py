@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 
 from chordmq.broker.internal_log import java_hash
 from chordmq.broker.security.acl import Kind, Operation
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.codecs.kafka.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,

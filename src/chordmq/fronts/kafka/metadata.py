@@ -3,7 +3,7 @@
 from collections.abc import Coroutine, Iterable
 
 from chordmq.broker.security.acl import Kind, Operation
-from chordmq.broker.topics import INTERNAL_TOPICS, Topic, check_name
+from chordmq.broker.topic import INTERNAL_TOPICS, Topic, check_name
 from chordmq.cluster.state import NO_LEADER
 from chordmq.codecs.kafka.messages.describe_topic_partitions import (
     Cursor,

@@ -8,7 +8,7 @@ from chordmq.broker.groups.offsets import Place
 from chordmq.broker.partition import Partition
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.security.acl import Kind, Operation
-from chordmq.broker.topics import INTERNAL_TOPICS
+from chordmq.broker.topic import INTERNAL_TOPICS
 from chordmq.codecs.kafka.fetch import Buffer
 from chordmq.codecs.kafka.produce import (
     PartitionAnswer,

@@ -1,7 +1,7 @@
 """ElectLeaders, partition reassignments, UnregisterBroker: who holds and who leads what."""
 
 from chordmq.broker.security.acl import Kind, Operation
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.codecs.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

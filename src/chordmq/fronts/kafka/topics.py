@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from chordmq.broker.security.acl import Kind, Operation
-from chordmq.broker.topics import INTERNAL_TOPICS, USE_DEFAULT
+from chordmq.broker.topic import INTERNAL_TOPICS
+from chordmq.broker.topics import USE_DEFAULT
 from chordmq.codecs.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -11,7 +11,7 @@ from chordmq.broker.cursors.shared_cursor import Limits, Outcome
 from chordmq.broker.feed import Feed, Offsets, offset_at
 from chordmq.broker.groups.membership import Identity
 from chordmq.broker.groups.offsets import Commit
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.codecs.provider.frames import Acknowledgement, frame, message_id, write_push
 from chordmq.codecs.provider.messages import Subscribe, marker_of
 from chordmq.errors import InvalidRecordState, InvalidRequest, UnknownTopic

@@ -8,7 +8,7 @@ from typing import Any
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.client.partitioner import partition_for_key
 from chordmq.codecs.provider.frames import HEAD, Type, accepted, read_publish, refused, stored
 from chordmq.codecs.provider.messages import Marker, marker_record, read

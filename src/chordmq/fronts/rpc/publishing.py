@@ -8,7 +8,7 @@ from typing import NamedTuple
 from chordmq.broker.appends import size_of
 from chordmq.broker.names import named
 from chordmq.broker.partition import Partition
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.client.partitioner import partition_for_key
 from chordmq.errors import ChordMQError, InvalidRequest
 from chordmq.fronts.rpc.session import Session
@@ -131,7 +131,7 @@ async def publish(session: Session, name: str, messages: Sequence[Addressed]) ->
     """Store messages, and return when they are as durable as the topic's settings ask."""
     appending = Appending(session, await target_of(session, name), messages)
     published = await appending.published()
-    await session.charge("produce", appending.size)
+    await session.charge(produced=appending.size)
     return published
 
 
@@ -139,6 +139,8 @@ def partition_of(topic: Topic, asked: int, key: bytes | None, turn: int) -> int:
     """Return the partition asked for, or that of the key as Kafka's clients choose it."""
     count = len(topic.partitions)
     if asked == ANY_PARTITION:
+        if count == 1:
+            return 0
         return turn if key is None else partition_for_key(key, count)
     if not 0 <= asked < count:
         raise InvalidRequest(f"{topic.name} has {count} partitions, not {asked}")
@@ -190,7 +192,7 @@ class Producer:
     async def room(self) -> None:
         """Wait until more may be pushed; raise the fault that has ended the stream."""
         size, self._uncharged = self._uncharged, 0
-        await self._session.charge("produce", size)
+        await self._session.charge(produced=size)
         await self._until(self._session.front.settings.window_bytes // 2)
 
     async def flush(self) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.feed import read_position, write_position
@@ -11,8 +11,9 @@ from chordmq.broker.groups.coordinator import OUTSIDER
 from chordmq.broker.groups.offsets import Commit
 from chordmq.broker.presence import ClientFacts
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
+from chordmq.broker.security.meter import Meter
 from chordmq.broker.security.principal import Principal
-from chordmq.broker.topics import INTERNAL_TOPICS, Topic
+from chordmq.broker.topic import INTERNAL_TOPICS, Topic
 from chordmq.errors import (
     AuthenticationFailed,
     ChordMQError,
@@ -50,6 +51,8 @@ class Session:
         self.broker: Broker = front.broker
         self.who = who
         self.subscriptions: dict[Subscription, None] = {}
+        quotas, clock = self.broker.permissions.quotas, self.broker.clock
+        self._meter = Meter(quotas, clock, who.principal.name, who.client)
         self.ended = asyncio.Event()
         self._fault: ChordMQError | None = None
         self._holders = itertools.count()
@@ -99,16 +102,11 @@ class Session:
             self.who.principal, self.who.host, operation, kind, name
         )
 
-    async def charge(self, limit: Literal["produce", "fetch"], size: int) -> None:
+    async def charge(self, *, produced: int = 0, fetched: int = 0) -> None:
         """Count bytes against the client's quota, and wait as long as it asks."""
-        quotas = self.broker.permissions.quotas
-        if quotas:
-            now_s = self.broker.clock.monotonic_s()
-            buckets = quotas.buckets(self.who.principal.name, self.who.client, now_s)
-            bucket = buckets.produce if limit == "produce" else buckets.fetch
-            wait_s = bucket.charge(size, now_s) if bucket is not None else 0.0
-            if wait_s:
-                await asyncio.sleep(wait_s)
+        self._meter.produced += produced
+        self._meter.fetched += fetched
+        await self._meter.pause()
 
     def _check_mutations(self, partitions: int) -> None:
         quotas = self.broker.permissions.quotas

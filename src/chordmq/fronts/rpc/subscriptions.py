@@ -13,7 +13,7 @@ from chordmq.broker.names import NAME_HEADER, is_filter, is_wanted, name_of, wit
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.subscriptions import check_filter
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.errors import (
     ChordMQError,
     InvalidRecordState,
@@ -159,7 +159,7 @@ class Pace:
             self._credit -= len(page.rows)
         self.session.front.messages_out += len(page.rows)
         size = sum(len(row.record.value or b"") + len(row.record.key or b"") for row in page.rows)
-        await self.session.charge("fetch", size)
+        await self.session.charge(fetched=size)
 
 
 class Followed:

@@ -8,7 +8,7 @@ from chordmq.broker.cursors.cursor import Cursor
 from chordmq.broker.cursors.shared_cursor import Outcome
 from chordmq.broker.feed import Feed, Offsets, write_position
 from chordmq.broker.partition import Partition
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.codecs.websocket.messages import Dropped, Gap, Subscribe, Told
 from chordmq.errors import InvalidRecordState, OffsetOutOfRange, UnknownTopic
 from chordmq.fronts.websocket.front import BYTES_AT_ONCE, RECORDS_AT_ONCE, View, WebSocketFront

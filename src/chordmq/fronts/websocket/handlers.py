@@ -14,7 +14,7 @@ from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.subscriptions import check_filter
-from chordmq.broker.topics import Topic
+from chordmq.broker.topic import Topic
 from chordmq.client.partitioner import partition_for_key
 from chordmq.codecs.websocket.messages import (
     Ack,
