@@ -289,6 +289,10 @@ class MutationQuotaExceeded(ChordMQError):
     """The client has created or deleted too many partitions lately; try again later."""
 
 
+class InvalidEnvelope(ChordMQError):
+    """The envelope of a message is not what it must be."""
+
+
 class QuotaExceeded(ChordMQError):
     """The client has used more than its quota lets it; it may go on after `wait_s`."""
 

@@ -86,6 +86,7 @@ CODES: dict[type[ChordMQError], int] = {
     errors.UnstableOffset: 88,
     errors.MutationQuotaExceeded: 89,
     errors.QuotaExceeded: 89,
+    errors.InvalidEnvelope: 87,
     errors.ProducerFenced: 90,
     errors.BrokerIdTaken: 101,
     errors.UnknownBroker: 102,
