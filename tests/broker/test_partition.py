@@ -22,6 +22,7 @@ from chordmq.errors import (
     InvalidRecord,
     InvalidTimestamp,
     OffsetOutOfRange,
+    StorageFailed,
     UnknownLeaderEpoch,
     UnknownTopic,
 )
@@ -233,6 +234,20 @@ async def test_epochs_other_than_the_leaders_are_fenced(broker: Broker) -> None:
         partition.check_epoch(4)
     with pytest.raises(UnknownLeaderEpoch):
         partition.check_epoch(6)
+
+
+async def test_after_a_failed_write_the_next_batches_fail_like_it_and_do_not_seem_a_gap(
+    broker: Broker,
+) -> None:
+    """A client that hears of a gap sends anew what others of its partitions may have stored."""
+    partition = await made(broker)
+    partition.append(batch(b"a", producer=9, sequence=0))
+    partition.log.fault = "the disk is broken"
+    for sequence in (1, 2):
+        with pytest.raises(StorageFailed, match="broken"):
+            partition.append(batch(b"b", producer=9, sequence=sequence))
+    partition.log.fault = ""
+    assert partition.append(batch(b"b", producer=9, sequence=1)).base_offset == 1
 
 
 async def test_deleting_a_topic_wakes_readers_and_lets_producers_know(broker: Broker) -> None:

@@ -169,9 +169,9 @@ class Partition:
         A transaction may begin here only if its coordinator has enlisted the partition. Unless the
         client will wait for no other copy, enough of them must be in sync.
         """
-        if self.is_closed or self._shared.full or self.replica is not None:
-            self._check_writable(is_quorum_needed)
         log = self.log
+        if self.is_closed or self._shared.full or log.fault or self.replica is not None:
+            self._check_writable(is_quorum_needed)
         if self._shared.intercept is not None:
             data = self._shared.intercept(self.topic, data)
         data, header, append_time_ms = self._intake.check(data)
@@ -225,6 +225,8 @@ class Partition:
             raise DiskFull(self._shared.full)
         if self.replica is not None:
             self.replica.check_leading(is_quorum_needed=is_quorum_needed)
+        if self.log.fault:  # before sequences are looked at, or the next batch would seem a gap
+            raise StorageFailed(self.log.fault)
 
     def _write(self, data: memoryview, header: BatchHeader, marker: Marker | None = None) -> None:
         """Give the batch the next offsets, and remember it once it is in the log."""

@@ -50,7 +50,7 @@ class Log:
         self._tail = Tail(tail)
         self._flush: Flush | None = None
         self._doomed: list[Path] = []
-        self._failed = ""
+        self.fault = ""
         self._registered: Future[None] | None = None
         self._open()
 
@@ -124,15 +124,15 @@ class Log:
         """
         last = headers[-1]
         assert headers[0].base_offset == self.end_offset, "batches must continue the log"
-        if self._failed:
-            raise StorageFailed(self._failed)
+        if self.fault:
+            raise StorageFailed(self.fault)
         self._make_room(len(data), last.next_offset)
         active, base_offset = self._active, self.end_offset
         try:
             active.append(data, headers, self.settings.index_interval_bytes)
         except OSError as error:
-            self._failed = f"cannot undo a failed write of {active.path}: {error}"
-            raise StorageFailed(self._failed) from error
+            self.fault = f"cannot undo a failed write of {active.path}: {error}"
+            raise StorageFailed(self.fault) from error
         if last.leader_epoch != self._epochs.latest:
             self._note_epochs(headers)
         self.end_offset = active.next_offset
@@ -496,4 +496,4 @@ class Log:
         self._tail.clear()
         for segment in self._segments:
             segment.rest()
-        self._failed = f"{self.name} is closed"
+        self.fault = f"{self.name} is closed"
