@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from chordmq.broker.replicas import Replicas
 from chordmq.broker.settings import TopicSettings
 from chordmq.errors import NotEnoughReplicas, NotLeader, OffsetNotAvailable
 from chordmq.records.record import NewRecord, build_batch
-from tests.broker.replicated import CopyNode, batch, replicated, until
+from tests.broker.replicated import TOPIC_ID, CopyNode, batch, replicated, until
 
 SETTINGS = TopicSettings(min_insync_replicas=2)
 
@@ -164,3 +165,17 @@ async def test_a_copy_says_that_it_cannot_know_what_lies_behind_its_end(tmp_path
         await append(copies.nodes[1], b"a")
         with pytest.raises(OffsetNotAvailable):
             copies.nodes[2].partition.read(5, 1000)
+
+
+async def test_what_was_committed_stays_readable_over_a_restart(tmp_path: Path) -> None:
+    async with replicated(tmp_path, SETTINGS) as copies:
+        for node in copies.nodes.values():
+            node.replicas.open(tmp_path / str(node.broker))
+        await append(copies.nodes[1], b"a", b"b")
+        copies.nodes[1].replicas.save()
+        again = Replicas(1, copies.nodes[1].clock, copies.nodes[1]._find)
+        again.open(tmp_path / "1")
+        partition = copies.nodes[1].partition
+        partition.high_watermark = 0
+        again.on_state(TOPIC_ID, 0, await copies.state(), 0)
+        assert partition.high_watermark == 2

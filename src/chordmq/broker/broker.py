@@ -71,6 +71,7 @@ class Broker:
         if clustering is not None:
             self.image, self.members = clustering.image, clustering.members
             clustering.furnish(self.shared)
+            clustering.replicas.open(directory)
         else:
             self.image = Image.local(self.database, clock)
             self.members = Members(self.image, settings.node_id)
@@ -187,6 +188,8 @@ class Broker:
     def close(self) -> None:
         """Flush and close everything; a clean end makes the next start quick."""
         self.shared.flusher.close()
+        if self.clustering is not None:
+            self.clustering.replicas.save()
         self.topics.close()
         self.database.close()
 

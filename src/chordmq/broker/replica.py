@@ -190,6 +190,10 @@ class Replica:
         self.fetch()
         return self.partition.high_watermark
 
+    def recall(self, high_watermark: int) -> None:
+        """Take note that the partition was committed so far when the node was last here."""
+        self.partition.commit(min(high_watermark, self.partition.log.end_offset))
+
     # What the store says.
 
     def on_state(self, place: Place, state: PartitionState, revision: int) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Protocol
 
 import structlog
@@ -24,6 +25,7 @@ from chordmq.codecs.peer.replica import (
     write_fetches,
 )
 from chordmq.errors import StoreUnavailable, UnknownOutcome
+from chordmq.storage import watermarks
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +34,7 @@ WATERMARK_DELAY_S = 0.01
 """How long followers wait for a high watermark that no records carry."""
 DOUBT_S = 0.2
 LAG_MAX_S = 30.0
+SAVE_INTERVAL_S = 5.0
 
 Compares = Callable[[int, int], list[Compare]]
 """The conditions under which a broker lives, in the epoch named."""
@@ -74,9 +77,35 @@ class Replicas:
         self._to_tell: dict[Replica, None] = {}
         self._is_scheduled = False
         self._tasks: asyncio.TaskGroup | None = None
+        self._directory: Path | None = None
+        self._known: dict[watermarks.Place, int] = {}
+        """How far copies were committed when the node last said so."""
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(list(self._by_place.values()))
+
+    def open(self, directory: Path) -> None:
+        """Recall how far copies were committed, and keep that below the directory from now on."""
+        self._directory = directory
+        self._known = watermarks.load(directory)
+
+    def save(self) -> None:
+        """Keep how far copies are committed; blocks."""
+        if self._directory is not None:
+            self._save(self._directory, self._watermarks())
+
+    def _watermarks(self) -> dict[watermarks.Place, int]:
+        return {replica.place: replica.partition.high_watermark for replica in self}
+
+    def _save(self, directory: Path, now: dict[watermarks.Place, int]) -> None:
+        """Write the file unless it says the same; what cannot be written is found out anew."""
+        if now != self._known:
+            try:
+                watermarks.save(directory, now)
+            except OSError as error:
+                log.warning("high watermarks not kept", reason=str(error))
+            else:
+                self._known = now
 
     def connect(self, wire: Wire, store: MetaStore, compares: Compares) -> None:
         """Take the links and the store that the copies work with."""
@@ -91,7 +120,9 @@ class Replicas:
         """Bring the copy here, if there is one, what the store says of its partition."""
         place, replica = Place(topic_id, index), self._find(topic_id, index)
         if replica is not None:
-            self._by_place[place] = replica
+            if self._by_place.get(place) is not replica:
+                self._by_place[place] = replica
+                replica.recall(self._known.get(place, 0))
             replica.on_state(place, state, revision)
         else:
             self._by_place.pop(place, None)
@@ -100,6 +131,7 @@ class Replicas:
         """Look after what takes too long, and write proposals, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
+            tasks.create_task(self._keep_saving())
             try:
                 while True:
                     await asyncio.sleep(TICK_S)
@@ -107,6 +139,11 @@ class Replicas:
                         replica.tick()
             finally:
                 self._tasks = None
+
+    async def _keep_saving(self) -> None:
+        while self._directory is not None:
+            await asyncio.sleep(SAVE_INTERVAL_S)
+            await asyncio.to_thread(self._save, self._directory, self._watermarks())
 
     # What the copies ask of their node.
 
