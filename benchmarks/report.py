@@ -46,6 +46,7 @@ FLOORS = {
     "framed_out_100b": 100_000,
     "provider_in_100b": 50_000,
     "provider_out_100b": 50_000,
+    "capnp_in_100b": 50_000,
 }
 # What our own number must not exceed.
 CEILINGS = {

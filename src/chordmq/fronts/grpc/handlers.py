@@ -40,7 +40,7 @@ async def publish_stream(session: Session, read: Read, write: Write) -> None:
             rows = mapping.to_messages(request.messages, session.broker.clock.now_ms())
             appending = Appending(session, await target_of(session, request.topic), rows)
             waiting.put_nowait(appending)
-            await session.charge("produce", appending.size)
+            await session.charge(produced=appending.size)
             await window.take(appending.size)
         waiting.put_nowait(None)
 
