@@ -44,6 +44,8 @@ COMMANDS = {
     "certs": ("chordmq.cli.certs", "app"),
     "keys": ("chordmq.cli.keys", "app"),
     "audit": ("chordmq.cli.audit", "app"),
+    "archive": ("chordmq.cli.archive", "app"),
+    "sql": ("chordmq.cli.sql", "sql"),
     "pipeline": ("chordmq.cli.pipeline", "app"),
     "bench": ("chordmq.cli.bench", "app"),
     "doctor": ("chordmq.cli.doctor", "doctor"),

@@ -1,0 +1,113 @@
+"""Moves what topics hold into Parquet files, exactly once, a range of offsets at a time."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from chordmq.archive.table import SCHEMA, Archive
+from chordmq.client.bulk import Bulk, OffsetRange
+from chordmq.client.offsets import EARLIEST_TIME, LATEST_TIME
+from chordmq.records.columns import read_columns
+
+ROWS_PER_FILE_MAX = 2_000_000
+BYTES_PER_FILE_MAX = 128 * 1024 * 1024
+DAY = "%Y-%m-%d"
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What one round has archived."""
+
+    records: int
+    files: int
+    bytes: int
+
+
+class Archiver:
+    """Archives topics of one broker into one archive."""
+
+    def __init__(
+        self, broker: Bulk, archive: Archive, *, rows_max: int = ROWS_PER_FILE_MAX
+    ) -> None:
+        self._broker = broker
+        self._archive = archive
+        self._rows_max = rows_max
+
+    def archive(self, topic: str) -> Moved:
+        """Archive everything that is committed now and not archived yet."""
+        self._archive.sweep(topic)
+        done = self._archive.ends(topic)
+        places = self._broker.places_of([topic])
+        first = self._broker.offsets(dict.fromkeys(places, EARLIEST_TIME))
+        last = self._broker.offsets(dict.fromkeys(places, LATEST_TIME))
+        moved = [0, 0, 0]
+        for place in places:
+            _, partition = place
+            start = max(first[place], done.get(partition, 0))
+            for part in _cut(OffsetRange(topic, partition, start, last[place]), self._rows_max):
+                files = self._write(part)
+                self._archive.add(topic, [path for path, _ in files], {partition: part.stop})
+                moved[0] += sum(rows for _, rows in files)
+                moved[1] += len(files)
+                moved[2] += sum(path.stat().st_size for path, _ in files)
+        return Moved(*moved)
+
+    def _write(self, part: OffsetRange) -> list[tuple[Path, int]]:
+        """Write a range, a file for each day that its records name; all are on disk after."""
+        tables: dict[str, list[pa.RecordBatch]] = {}
+        for batch in read_batches(self._broker, part):
+            for day, rows in _by_day(batch):
+                tables.setdefault(day, []).append(rows)
+        return [
+            self._write_day(part, day, pa.Table.from_batches(batches, SCHEMA))
+            for day, batches in tables.items()
+        ]
+
+    def _write_day(self, part: OffsetRange, day: str, table: pa.Table) -> tuple[Path, int]:
+        folder = self._archive.folder(part.topic) / f"date={day}"
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{part.topic}-{part.partition}-{part.start:020}-{part.stop:020}.parquet"
+        path, unfinished = folder / name, folder / f"{name}.part"
+        pq.write_table(table, unfinished, compression="zstd", compression_level=3)
+        _flush(unfinished)
+        unfinished.replace(path)
+        _flush(folder)
+        return path, table.num_rows
+
+
+def read_batches(broker: Bulk, part: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range with the columns of the archive."""
+    names = [name for name in SCHEMA.names if name != "partition"]
+    for data, visible in broker.fetch(part):
+        columns = read_columns(data, visible.batches, names, start=part.start, stop=part.stop)
+        partition = pa.repeat(pa.scalar(part.partition, pa.int32()), columns.count)
+        arrays = [partition, *(columns.arrays[name] for name in names)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    days = pc.floor_temporal(batch.column("timestamp"), unit="day")
+    for day in pc.unique(days).to_pylist():
+        assert isinstance(day, datetime)
+        rows = batch.filter(pc.equal(days, pa.scalar(day, days.type)))
+        yield day.astimezone(UTC).strftime(DAY), rows
+
+
+def _cut(whole: OffsetRange, rows_max: int) -> Iterator[OffsetRange]:
+    for start in range(whole.start, whole.stop, rows_max):
+        stop = min(start + rows_max, whole.stop)
+        yield OffsetRange(whole.topic, whole.partition, start, stop)
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

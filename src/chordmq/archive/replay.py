@@ -1,0 +1,117 @@
+"""Puts an archived range back into a topic: in the order of each partition, as fast as allowed."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from chordmq.archive.table import Archive
+from chordmq.client.connection import ConnectionSettings
+from chordmq.client.producer import Producer
+from chordmq.clock import Clock
+from chordmq.records.record import NewRecord
+
+ROWS_AT_ONCE = 5_000
+ORIGIN = ("chordmq.origin.topic", "chordmq.origin.partition", "chordmq.origin.offset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is replayed: offsets or times may be open on either side."""
+
+    topic: str
+    into: str
+    start_ms: int | None = None
+    stop_ms: int | None = None
+    start: int | None = None
+    stop: int | None = None
+    rate: float = 0.0
+    """Records a second; 0 for as fast as it goes."""
+
+
+async def replay(
+    archive: Archive,
+    wanted: Wanted,
+    bootstrap: str,
+    clock: Clock,
+    *,
+    connection: ConnectionSettings | None = None,
+    tell: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Produce the archived records to a topic, and return how many; `tell` hears each step.
+
+    Key, value, time and headers are those of the original, whose place is added in headers; a key
+    decides the partition as it does for every producer.
+    """
+    sent = 0
+    begun_s = clock.monotonic_s()
+    async with Producer(bootstrap, connection=connection) as producer:
+        for records in archived(archive, wanted):
+            await producer.enqueue_all(wanted.into, records)
+            sent += len(records)
+            tell(len(records))
+            if wanted.rate > 0:
+                ahead_s = sent / wanted.rate - (clock.monotonic_s() - begun_s)
+                await asyncio.sleep(max(0.0, ahead_s))
+    return sent
+
+
+def archived(archive: Archive, wanted: Wanted) -> Iterator[list[NewRecord]]:
+    """Yield the wanted records, each partition's in the order of its offsets."""
+    by_partition: dict[int, list[tuple[int, str]]] = {}
+    for path in archive.files(wanted.topic).paths:
+        _, partition, start, _ = path.removesuffix(".parquet").rsplit("-", 3)
+        by_partition.setdefault(int(partition), []).append((int(start), path))
+    for _, files in sorted(by_partition.items()):
+        for group in _same_start(sorted(files)):
+            table = pa.concat_tables([pq.read_table(path) for path in group]).sort_by("offset")
+            yield from _records(table.filter(_filter(wanted)), wanted.topic)
+
+
+def _same_start(files: list[tuple[int, str]]) -> Iterator[list[str]]:
+    """Gather the files of one range, which are one for each of its days."""
+    group: list[str] = []
+    for place, (start, path) in enumerate(files):
+        group.append(path)
+        if place + 1 == len(files) or files[place + 1][0] != start:
+            yield group
+            group = []
+
+
+def _filter(wanted: Wanted) -> Any:
+    kept: Any = pc.scalar(True)
+    moment = pa.timestamp("ms", tz="UTC")
+    if wanted.start_ms is not None:
+        kept &= pc.field("timestamp") >= pa.scalar(wanted.start_ms, moment)
+    if wanted.stop_ms is not None:
+        kept &= pc.field("timestamp") < pa.scalar(wanted.stop_ms, moment)
+    if wanted.start is not None:
+        kept &= pc.field("offset") >= wanted.start
+    if wanted.stop is not None:
+        kept &= pc.field("offset") < wanted.stop
+    return kept
+
+
+def _records(table: pa.Table, topic: str) -> Iterator[list[NewRecord]]:
+    for batch in table.to_batches(ROWS_AT_ONCE):
+        columns = {name: batch.column(name).to_pylist() for name in ("key", "value", "headers")}
+        times = batch.column("timestamp").cast(pa.int64()).to_pylist()
+        places = zip(
+            batch.column("partition").to_pylist(), batch.column("offset").to_pylist(), strict=True
+        )
+        rows = zip(times, columns["key"], columns["value"], columns["headers"], places, strict=True)
+        yield [
+            NewRecord(time // 1000, key, value, _headers(headers, (topic, *place)))
+            for time, key, value, headers, place in rows
+        ]
+
+
+def _headers(
+    pairs: list[dict[str, Any]], place: tuple[str, int, int]
+) -> tuple[tuple[str, bytes | None], ...]:
+    own = tuple((pair["key"], pair["value"]) for pair in pairs if pair["key"] not in ORIGIN)
+    return own + tuple((name, str(part).encode()) for name, part in zip(ORIGIN, place, strict=True))

@@ -1,0 +1,119 @@
+"""The archive of one topic as an Iceberg table: which files belong to it, and how far it goes.
+
+How far each partition is archived stands in the summary of the snapshot that adds its files, so
+that both become true at once. A file that no snapshot names is left over from a crash and removed.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+
+from chordmq.records.columns import TYPES
+
+NAMESPACE = "chordmq"
+END = "chordmq.end."
+"""The offset after the last archived one, by partition, in a snapshot's summary."""
+TOPIC = "chordmq.topic"
+SCHEMA = pa.schema([("partition", pa.int32()), *TYPES.items()])
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Parquet files of one topic, and the offsets that they end before, by partition."""
+
+    paths: list[str]
+    ends: dict[int, int]
+
+
+class Archive:
+    """All archived topics below one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._catalog = SqlCatalog(
+            NAMESPACE,
+            uri=f"sqlite:///{self.directory / 'catalog.sqlite'}",
+            warehouse=f"file://{self.directory}",
+        )
+        self._catalog.create_namespace_if_not_exists(NAMESPACE)
+
+    def close(self) -> None:
+        """Close the catalogue."""
+        self._catalog.close()
+
+    def topics(self) -> list[str]:
+        """Return the topics that have been archived."""
+        tables = [self._catalog.load_table(name) for name in self._catalog.list_tables(NAMESPACE)]
+        return sorted(table.properties[TOPIC] for table in tables)
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """Return how far each partition of a topic is archived."""
+        table = self._find(topic)
+        return {} if table is None else _ends(table)
+
+    def files(self, topic: str) -> Files:
+        """Return what there is of a topic, as of now."""
+        table = self._find(topic)
+        if table is None:
+            return Files([], {})
+        paths = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
+        return Files(sorted(paths), _ends(table))
+
+    def folder(self, topic: str) -> Path:
+        """Return where the files of a topic lie."""
+        return self.directory / "topics" / topic
+
+    def add(self, topic: str, paths: Sequence[Path], ends: Mapping[int, int]) -> None:
+        """Take in files, and note how far their partitions are archived with them."""
+        table = self._find(topic) or self._create(topic)
+        merged = _ends(table) | dict(ends)
+        summary = {f"{END}{partition}": str(end) for partition, end in merged.items()}
+        table.add_files([f"file://{path}" for path in paths], snapshot_properties=summary)
+
+    def sweep(self, topic: str) -> int:
+        """Remove files that no snapshot names, and return how many there were."""
+        named = {Path(path) for path in self.files(topic).paths}
+        stray = [path for path in self.folder(topic).rglob("*.parquet*") if path not in named]
+        for path in stray:
+            path.unlink()
+        return len(stray)
+
+    def _find(self, topic: str) -> Table | None:
+        try:
+            return self._catalog.load_table(f"{NAMESPACE}.{table_name(topic)}")
+        except NoSuchTableError:
+            return None
+
+    def _create(self, topic: str) -> Table:
+        location = f"file://{self.directory / 'tables' / topic}"
+        return self._catalog.create_table(
+            f"{NAMESPACE}.{table_name(topic)}",
+            SCHEMA,
+            location=location,
+            properties={TOPIC: topic},
+        )
+
+
+def table_name(topic: str) -> str:
+    """Return a topic's name as SQL takes it: what is not a letter, digit or `_` becomes `_`."""
+    return _ILLEGAL.sub("_", topic)
+
+
+def _ends(table: Table) -> dict[int, int]:
+    snapshot = table.current_snapshot()
+    if snapshot is None or snapshot.summary is None:
+        return {}
+    summary = snapshot.summary.additional_properties
+    return {
+        int(name.removeprefix(END)): int(end)
+        for name, end in summary.items()
+        if name.startswith(END)
+    }
