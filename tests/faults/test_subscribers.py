@@ -15,7 +15,7 @@ import httpx
 import pytest
 from confluent_kafka import Producer
 
-from tests.faults.subscribers.fronts import FRONTS
+from tests.faults.subscribers.fronts import ALONE, FRONTS, UNHURRIED, subscriber_of
 from tests.faults.subscribers.subscriber import Subscriber, Wanted
 from tests.running_node import ROOT, RunningNode, die_with_parent
 
@@ -26,6 +26,12 @@ HELD_MAX = 1_000
 TIMEOUT_S = 60.0
 STILL = 5
 MIB = 1 << 20
+
+
+ALL = [
+    pytest.param(front, marks=pytest.mark.slow) if front in UNHURRIED else front for front in FRONTS
+]
+TOGETHER = [front for front in FRONTS if front not in ALONE]
 
 
 class Consumers:
@@ -120,7 +126,7 @@ def publish(node: RunningNode, topic: str, numbers: range) -> None:
     assert producer.flush(TIMEOUT_S) == 0
 
 
-@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("front", ALL)
 def test_a_shared_message_is_processed_by_one_though_a_consumer_is_killed(
     node: RunningNode, consumers: StartConsumers, front: str, name: str
 ) -> None:
@@ -142,7 +148,7 @@ def test_a_shared_message_is_processed_by_one_though_a_consumer_is_killed(
     assert len({*dead} & {*second, *third}) <= HELD_MAX, "more came again than it held"
 
 
-@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("front", ALL)
 def test_all_who_have_an_index_of_their_own_get_everything_though_one_is_killed(
     node: RunningNode, consumers: StartConsumers, front: str, name: str
 ) -> None:
@@ -187,9 +193,9 @@ def test_garbage_on_any_port_harms_nobody(node: RunningNode, name: str) -> None:
                     client.shutdown(socket.SHUT_WR)
                     drain(client)
     publish(node, name, range(10))
-    for front, kind in FRONTS.items():
+    for front in TOGETHER:
         wanted = Wanted(ports_of(node), name, f"{name}-{front}", "own", "nowhere")
-        with closing(kind(wanted)) as subscriber:
+        with closing(subscriber_of(front)(wanted)) as subscriber:
             found = subscriber.messages()
             assert [int(next(found)[1]) for _ in range(10)] == [*range(10)], front
     assert node.log.read_text().count("Traceback") == before, "garbage raised an error of ours"
@@ -204,7 +210,7 @@ def drain(client: socket.socket) -> None:
         pass
 
 
-@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("front", TOGETHER)
 def test_a_reader_that_stands_still_costs_little_and_stops_nobody(
     own_node: RunningNode, tmp_path: Path, front: str
 ) -> None:
@@ -227,7 +233,7 @@ def test_a_reader_that_stands_still_costs_little_and_stops_nobody(
 
         def subscribe(name: str) -> Subscriber:
             wanted = Wanted(ports, "slow", name, "own", str(tmp_path / name))
-            return stack.enter_context(closing(FRONTS[front](wanted)))
+            return stack.enter_context(closing(subscriber_of(front)(wanted)))
 
         for number in range(STILL):
             subscribe(f"still-{number}")

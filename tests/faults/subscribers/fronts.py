@@ -1,12 +1,25 @@
 """Every front that pushes: the proofs run with each of these."""
 
-from tests.faults.subscribers.framed import Framed
-from tests.faults.subscribers.provider import Provider
-from tests.faults.subscribers.subscriber import Subscriber
-from tests.faults.subscribers.websocket import WebSocket
+from importlib import import_module
 
-FRONTS: dict[str, type[Subscriber]] = {
-    "framed": Framed,
-    "provider": Provider,
-    "websocket": WebSocket,
+from tests.faults.subscribers.subscriber import Subscriber
+
+FRONTS = {
+    "framed": "framed.Framed",
+    "provider": "provider.Provider",
+    "websocket": "websocket.WebSocket",
+    "capnp": "rpc.Capnp",
+    "grpc": "rpc.Grpc",
 }
+"""Module and class of each consumer, loaded by those who need it: some take long."""
+UNHURRIED = {"capnp", "grpc"}
+"""Their clients wait for the answer to each acknowledgement, so that the proofs take long."""
+ALONE = {"capnp"}
+"""pycapnp bears one event loop in a thread, so that a process can hold one such consumer."""
+
+
+def subscriber_of(front: str) -> type[Subscriber]:
+    """Return the class of a front's consumers."""
+    module, _, name = FRONTS[front].partition(".")
+    found: type[Subscriber] = getattr(import_module(f"tests.faults.subscribers.{module}"), name)
+    return found

@@ -7,11 +7,11 @@ import json
 import os
 import sys
 
-from tests.faults.subscribers.fronts import FRONTS
+from tests.faults.subscribers.fronts import subscriber_of
 from tests.faults.subscribers.subscriber import Wanted
 
 if __name__ == "__main__":
-    subscriber = FRONTS[sys.argv[1]](Wanted(**json.loads(sys.argv[2])))
+    subscriber = subscriber_of(sys.argv[1])(Wanted(**json.loads(sys.argv[2])))
     for token, value in subscriber.messages():
         os.write(1, value + b"\n")
         subscriber.processed(token)
