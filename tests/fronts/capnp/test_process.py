@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fronts.rpc.clients import CAPNP, Capnp, Received, Refused, Row, Sink, doors, told
+from tests.fronts.capnp.client import CAPNP, Capnp, Sink, told
+from tests.fronts.rpc.clients import doors
+from tests.fronts.rpc.contract import Received, Refused, Row
 from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.timeout(60)

@@ -10,7 +10,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
-from tests.fronts.rpc.clients import doors, pb, services
+from tests.fronts.grpc.client import pb, services
+from tests.fronts.rpc.clients import doors
 from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.timeout(60)

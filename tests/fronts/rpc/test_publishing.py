@@ -3,7 +3,8 @@
 import httpx
 import pytest
 
-from tests.fronts.rpc.clients import Doors, Refused, Row
+from tests.fronts.rpc.clients import Doors
+from tests.fronts.rpc.contract import Refused, Row
 from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.timeout(60)

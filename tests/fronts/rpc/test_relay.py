@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.fronts.rpc.clients import Doors, Login, Refused, Row
+from tests.fronts.rpc.clients import Doors
+from tests.fronts.rpc.contract import Login, Refused, Row
 from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.timeout(60)

@@ -12,7 +12,8 @@ from chordmq.broker.security.users import Users
 from chordmq.clock import SystemClock
 from chordmq.cluster.image import Image
 from chordmq.storage.metadata.database import Database
-from tests.fronts.rpc.clients import Doors, Login, Refused, Row
+from tests.fronts.rpc.clients import Doors
+from tests.fronts.rpc.contract import Login, Refused, Row
 from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.timeout(60)

@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.fronts.rpc.clients import Client, Doors, Refused, Row, Subscription
+from tests.fronts.rpc.clients import Doors
+from tests.fronts.rpc.contract import Client, Refused, Row, Subscription
 from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.timeout(60)

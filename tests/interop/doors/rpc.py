@@ -2,7 +2,8 @@
 
 import asyncio
 
-from tests.fronts.rpc.clients import Row, doors
+from tests.fronts.rpc.clients import doors
+from tests.fronts.rpc.contract import Row
 from tests.interop.doors.door import Sample
 from tests.running_node import RunningNode
 
