@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.audit.auditor import Auditor
+from chordmq.broker.audit.relay import AuditRelay
 from chordmq.broker.clustering import Clustering, RuleBook
 from chordmq.broker.cursors.cursors import Cursors
 from chordmq.broker.flusher import Flusher
@@ -202,6 +203,7 @@ class Broker:
             self.clustering.replicas.on_turned.append(coordinator.look_again)
         Delegation(self.clustering.links, self.topics, self.transactions)
         self.shared.forward = Forwarding(self.clustering.links, self.topics).append
+        self.audit.relay = AuditRelay(self.clustering.links, self.topics, self.audit).relay
 
     def _forget_topic(self, topic: str) -> None:
         self.groups.forget_topic(topic)

@@ -21,6 +21,7 @@ from chordmq.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
     DecodeError,
+    InvalidReplicationFactor,
     NotCoordinator,
     NotEnoughReplicas,
     NotLeader,
@@ -306,14 +307,22 @@ class InternalLog(Generic[Entry]):
         topics = self._host.topics
         if topics.find(self._topic.name) is None:
             partitions = self._topic.partitions(self._host.settings)
-            copies = min(COPIES_MAX, topics.nodes)
+            copies = copies_of(topics)
             settings = dict(self._topic.settings)
             if copies == COPIES_MAX:
                 settings["min.insync.replicas"] = str(COPIES_MAX - 1)
             try:
                 await topics.create(self._topic.name, partitions, copies, settings)
+            except InvalidReplicationFactor as error:
+                raise CoordinatorNotAvailable(str(error)) from None
             except TopicExists:  # made for another partition's sake meanwhile
                 pass
+
+
+def copies_of(topics: Topics) -> int:
+    """Return how many copies the node's own topics get: one on each node, up to three."""
+    wanted = max(topics.settings.default_replication_factor, topics.nodes)
+    return 1 if topics.is_alone else min(COPIES_MAX, wanted)
 
 
 def java_hash(text: str) -> int:

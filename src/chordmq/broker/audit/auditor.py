@@ -1,12 +1,14 @@
 """Writes the audit trail into the topic `__audit`, and signs its head, without holding anyone up.
 
 Events wait in a bounded queue; all that came while the last append was under way go into the next
-one. What does not fit into the queue is counted, and the count is written.
+one. What does not fit into the queue is counted, and the count is written. In a cluster the leader
+of the topic writes the one chain; the others hand it their events, and wait until it has them.
 """
 
 import asyncio
 import random
 from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +28,8 @@ from chordmq.broker.audit.files import (
     write_head,
 )
 from chordmq.broker.audit.repeats import Repeats
-from chordmq.broker.internal_log import Host
+from chordmq.broker.internal_log import Host, copies_of
+from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.security.auth import Attempt
 from chordmq.broker.security.permissions import Changed
@@ -73,6 +76,9 @@ class AuditSettings:
             raise InvalidSetting("audit.head_records and audit.head_interval_s are more than 0")
 
 
+Relay = Callable[[Sequence[Event]], Awaitable[None]]
+
+
 class Auditor:
     """Takes events from every front; off until it is opened."""
 
@@ -85,6 +91,13 @@ class Auditor:
         self._queue: deque[Event] = deque()
         self._wake = asyncio.Event()
         self._tip = Tip()
+        self._tip_epoch = -1
+        """The leader epoch in which the tip was read; in another one somebody else may write."""
+        self._turn = asyncio.Lock()
+        self.relay: Relay | None = None
+        """Hands events to the leader of the topic; None where the node is alone."""
+        self.name = "node"
+        """Who does what the node does by itself."""
         self._unsigned = 0
         self._sign_at_s = 0.0
         self._is_stopping = False
@@ -112,7 +125,7 @@ class Auditor:
     def record_own(self, act: str, obj: str, result: str = OK) -> None:
         """Take note of something that the node itself does."""
         if self.is_on:
-            self._enqueue(_own(act, obj, result))
+            self._enqueue(self._own(act, obj, result))
             self._wake.set()
 
     def login(self, attempt: Attempt) -> None:
@@ -145,11 +158,11 @@ class Auditor:
         self._settings = settings
         self.sample = settings.publish_sample
         self._key = await asyncio.to_thread(self._load_key)
-        await self._ensure_topic()
-        self._tip = self._last()
         self._sign_at_s = self._host.clock.monotonic_s() + settings.head_interval_s
         self.is_on = True
-        self._compare_with_heads()
+        if self.relay is None:  # in a cluster others may have to start first
+            await self._ensure_topic()
+            self._begin_to_lead()
 
     async def run(self) -> None:
         """Write what is told until `close` has been called and all is written."""
@@ -199,9 +212,14 @@ class Auditor:
             return True
         events = [self._queue.popleft() for _ in range(count)]
         if self._dropped_untold:
-            events.append(_own("audit.dropped", f"{self._dropped_untold} events", "queue full"))
+            text = f"{self._dropped_untold} events"
+            events.append(self._own("audit.dropped", text, "queue full"))
         try:
-            await self._append(events, self._host.clock.now_ms())
+            await self._ensure_topic()
+            if self._leads or self.relay is None:
+                await self.write(events)
+            else:
+                await self.relay(events)
         except ChordMQError as error:
             log.error("the audit trail cannot be written", waiting=count, error=str(error))
             self._queue.extendleft(reversed(events[:count]))
@@ -214,7 +232,14 @@ class Auditor:
             self._wake.set()
         return True
 
-    async def _append(self, events: list[Event], now_ms: int) -> None:
+    async def write(self, events: Sequence[Event]) -> None:
+        """Append events of this node, or of another one, to the chain."""
+        async with self._turn:
+            await self._append(events, self._host.clock.now_ms())
+
+    async def _append(self, events: Sequence[Event], now_ms: int) -> None:
+        if self._tip_epoch != self._partition.leader_epoch:
+            self._begin_to_lead()
         tip, records = self._tip, []
         for event in events:
             text, tip = follow(tip, event, now_ms)
@@ -226,6 +251,20 @@ class Auditor:
         self._unsigned += len(events)
         self.written += len(events)
 
+    @property
+    def _partition(self) -> Partition:
+        return self._host.topics.get(TOPIC).partitions[0]
+
+    @property
+    def _leads(self) -> bool:
+        return self._partition.is_leader
+
+    def _begin_to_lead(self) -> None:
+        """Go on where the trail ends."""
+        self._tip_epoch = self._partition.leader_epoch
+        self._tip = self._last()
+        self._compare_with_heads()
+
     def _is_head_due(self) -> bool:
         if not self._unsigned:
             self._sign_at_s = self._host.clock.monotonic_s() + self._settings.head_interval_s
@@ -236,9 +275,13 @@ class Auditor:
     async def _sign(self) -> None:
         """Sign the newest record; keep the head in the chain, the database and a file."""
         assert self._key is not None
-        head = sign(self._tip, self._key, self._host.clock.now_ms())
+        if not self._leads:
+            self._unsigned = 0
+            return
         try:
-            await self._append([head_event(head)], head.ts)
+            async with self._turn:
+                head = sign(self._tip, self._key, self._host.clock.now_ms())
+                await self._append([head_event(head)], head.ts)
             await self._table.add(HeadRow(**asdict(head)))
             await asyncio.to_thread(write_head, self._directory / HEAD_FILE, head)
         except (ChordMQError, OSError) as error:
@@ -250,7 +293,8 @@ class Auditor:
     async def _ensure_topic(self) -> None:
         if self._host.topics.find(TOPIC) is None:
             with suppress(TopicExists):
-                await self._host.topics.create(TOPIC, 1, 1, TOPIC_SETTINGS)
+                copies = copies_of(self._host.topics)
+                await self._host.topics.create(TOPIC, 1, copies, TOPIC_SETTINGS)
 
     def _last(self) -> Tip:
         """Return the newest record in the log."""
@@ -280,7 +324,10 @@ class Auditor:
             return heads
 
     def _trail(self) -> Log:
-        return self._host.topics.get(TOPIC).partitions[0].log
+        return self._partition.log
+
+    def _own(self, act: str, obj: str, result: str) -> Event:
+        return Event(who=self.name, host="", act=act, obj=obj, result=result)
 
     def _load_key(self) -> "Ed25519PrivateKey":
         self._directory.mkdir(mode=0o700, exist_ok=True)
@@ -299,7 +346,3 @@ def _digest_at(trail: Log, offset: int) -> str:
                 if record.offset == offset:
                     return digest_of(record.value or b"")
     return ""
-
-
-def _own(act: str, obj: str, result: str) -> Event:
-    return Event(who="node", host="", act=act, obj=obj, result=result)

@@ -48,6 +48,7 @@ class Kind(IntEnum):
     REPLICA_ANSWER = 0x21
     TRANSACTION = 0x22
     APPEND = 0x23
+    AUDIT = 0x24
 
 
 class Head(NamedTuple):
