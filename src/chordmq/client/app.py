@@ -1,6 +1,7 @@
 """A set of message handlers that run together: the application of `chordmq run`."""
 
 import asyncio
+import random
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,11 +10,16 @@ from typing import Any
 
 import structlog
 
+from chordmq.client.backoff import Backoff
 from chordmq.client.connection import ConnectionSettings
+from chordmq.client.errors import ClientError, Closed, DeliveryTimedOut
 from chordmq.client.handlers import MessageFunction, MessageHandler, consumer
 from chordmq.client.worker import Counts, Worker
 
 log = structlog.get_logger(__name__)
+
+OUTAGES = (Closed, DeliveryTimedOut)
+"""What a broker that has gone away can lead to, besides what may be tried again."""
 
 
 class ConsumerApp:
@@ -21,8 +27,8 @@ class ConsumerApp:
 
     def __init__(self, *handlers: MessageHandler) -> None:
         self.handlers = list(handlers)
-        self._workers: list[Worker] = []
-        self._is_stopping = False
+        self._workers: dict[str, Worker] = {}
+        self._stopping = asyncio.Event()
 
     def consumer(
         self, topic: str, group: str, **more: Any
@@ -39,26 +45,44 @@ class ConsumerApp:
     @property
     def counts(self) -> dict[str, Counts]:
         """Return what each handler has done, by its name."""
-        return {worker.handler.name: worker.counts for worker in self._workers}
+        return {name: worker.counts for name, worker in self._workers.items()}
 
     async def serve(self, bootstrap: str, connection: ConnectionSettings | None = None) -> None:
-        """Process messages until `stop`; raise Stopped when a message stands in the way."""
+        """Process messages until `stop`; raise Stopped when a message stands in the way.
+
+        A broker that is not there at the beginning is an error; one that goes away is waited for.
+        """
         if not self.handlers:
             raise ValueError("the application has no consumers")
-        self._workers = [Worker(handler, bootstrap, connection) for handler in self.handlers]
-        if self._is_stopping:
-            self.stop()
         try:
             async with asyncio.TaskGroup() as tasks:
-                for worker in self._workers:
-                    tasks.create_task(worker.run())
+                for handler in self.handlers:
+                    tasks.create_task(self._keep_running(handler, bootstrap, connection))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 
+    async def _keep_running(
+        self, handler: MessageHandler, bootstrap: str, connection: ConnectionSettings | None
+    ) -> None:
+        backoff = Backoff(random.Random())  # noqa: S311 (no secret)
+        has_begun, counts = False, Counts()
+        while not self._stopping.is_set():
+            worker = self._workers[handler.name] = Worker(handler, bootstrap, connection)
+            worker.counts = counts
+            try:
+                await worker.run()
+            except ClientError as error:
+                has_begun |= worker.has_begun
+                if not (has_begun and (error.retriable or isinstance(error, OUTAGES))):
+                    raise
+                log.warning("broker lost", consumer=handler.name, error=str(error))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), backoff.next_s())
+
     def stop(self) -> None:
         """Finish what is being processed, commit it and end."""
-        self._is_stopping = True
-        for worker in self._workers:
+        self._stopping.set()
+        for worker in self._workers.values():
             worker.stop()
 
     async def serve_until_signal(

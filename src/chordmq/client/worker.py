@@ -64,6 +64,8 @@ class Worker:
     ) -> None:
         self.handler = handler
         self.counts = Counts()
+        self.has_begun = False
+        """Whether a broker was there."""
         group = GroupSettings(
             group=handler.group,
             session_timeout_ms=handler.session_timeout_ms,
@@ -102,6 +104,7 @@ class Worker:
         try:
             async with self._producer, self._consumer:
                 await self._consumer.subscribe(self.handler.topic)
+                self.has_begun = True
                 try:
                     await self._run_lanes()
                 finally:

@@ -28,7 +28,7 @@ class Pace:
         """Do what the client asks, and count it."""
         if isinstance(request, Publish):
             self._meter.produced += size
-        await self._meter.working(work)
+        await (self._meter.working(work) if self._meter.is_on else work)
 
     async def wait(self) -> None:
         """Return when more may be taken from the client."""
