@@ -16,7 +16,8 @@ MQTT = [Subprotocol("mqtt")]
 
 def opened(node: RunningNode, **more: Any) -> ClientConnection:
     url = f"ws://127.0.0.1:{node.http_address[1]}/mqtt"
-    return connect(url, subprotocols=MQTT, **more)
+    client: ClientConnection = connect(url, subprotocols=MQTT, **more)
+    return client
 
 
 def test_packets_and_frames_need_not_agree(node: RunningNode, name: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 import structlog
 
 from chordmq.broker.presence import ClientFacts
+from chordmq.broker.security.meter import Meter
 from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
 from chordmq.codecs.mqtt import writer
 from chordmq.codecs.mqtt.errors import MalformedPacket, ProtocolError
@@ -23,6 +24,7 @@ from chordmq.fronts.mqtt.errors import reason_of
 from chordmq.fronts.mqtt.front import MqttFront, Route
 from chordmq.fronts.mqtt.handlers import HANDLERS
 from chordmq.fronts.mqtt.session import Session
+from chordmq.fronts.mqtt.throttle import Throttle
 
 log = structlog.get_logger(__name__)
 
@@ -105,16 +107,16 @@ class MqttConnection(asyncio.Protocol):
         self._packets: deque[Packet] = deque()
         self._task: asyncio.Task[None] | None = None
         self._out: list[bytes] = []
-        self._out_bytes = 0
+        self._out_bytes = self._held = 0
         self._is_scheduled = False
         self._is_pumping = False
         self._is_paused = False
         self._is_reading = True
         self._is_closed = False
-        self._is_draining = False
         self._timer: asyncio.TimerHandle | None = None
         self._keep_alive_s = 0.0
-        self._held = 0
+        self._throttle: Throttle | None = None
+        """There as soon as the client is let in."""
         self._connected_ms = listener.clock.now_ms()
         self.last_active_s = listener.clock.monotonic_s()
 
@@ -143,6 +145,8 @@ class MqttConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take the packets that the new bytes complete."""
         self.last_active_s = self.listener.clock.monotonic_s()
+        if self._throttle is not None:
+            self._throttle.count(produced=len(data))
         packets = self._reader.receive(data)
         if self._task is not None or self._packets:
             self._packets += packets
@@ -155,8 +159,12 @@ class MqttConnection(asyncio.Protocol):
         if fault is not None and self._task is None and not self._packets:
             self.refuse(fault)
         held = self._reader.held + self._unstored_bytes
-        if held != self._held or self._packets:
+        if held != self._held or self._packets or self._is_throttled:
             self._account()
+
+    @property
+    def _is_throttled(self) -> bool:
+        return self._throttle is not None and self._throttle.is_waiting
 
     def _handle_all(self, packets: list[Packet]) -> None:
         for at, packet in enumerate(packets):
@@ -228,7 +236,7 @@ class MqttConnection(asyncio.Protocol):
     @property
     def has_room(self) -> bool:
         """Return whether the client takes what was sent."""
-        return not self._is_paused and self._out_bytes < WRITE_BYTES_MAX
+        return not self._is_paused and self._out_bytes < WRITE_BYTES_MAX and not self._is_throttled
 
     def send(self, data: bytes) -> None:
         """Send bytes at the end of this turn."""
@@ -247,6 +255,8 @@ class MqttConnection(asyncio.Protocol):
         if self._is_closed:
             return
         was_full = self._out_bytes >= WRITE_BYTES_MAX
+        if self._throttle is not None:
+            self._throttle.count(fetched=self._out_bytes)
         out, self._out, self._out_bytes = self._out, [], 0
         self._transport.write(b"".join(out))
         if was_full:
@@ -306,10 +316,18 @@ class MqttConnection(asyncio.Protocol):
         if keep_alive_s:
             self._look_later(self._keep_alive_s)
         self.front.connected += 1
+        quotas, user = self.front.broker.permissions.quotas, session.principal.name
+        meter = Meter(quotas, self.listener.clock, user, session.client_id)
+        self._throttle = Throttle(meter, self._go_on)
         self.front.broker.presence.enter(self)
         authenticator = self.front.authenticator
         if authenticator is not None and self.login is not None:
             authenticator.logins.hold(self, self.login, partial(self.end, Reason.NOT_AUTHORIZED))
+
+    def _go_on(self) -> None:
+        """Read and send again after the client had to wait for its quotas."""
+        self._account()
+        self.pump_soon()
 
     def _look_later(self, delay_s: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._look)
@@ -447,6 +465,7 @@ class MqttConnection(asyncio.Protocol):
         held = self._reader.held + unsent + self._unstored_bytes
         memory = self.listener.memory
         wanted = self._task is None and self._unstored_bytes < UNSTORED_BYTES_MAX
+        wanted = wanted and not self._is_throttled
         if held > self._held:
             memory.take(held - self._held)
             if memory.used > memory.limit and not memory.may_exceed(self):

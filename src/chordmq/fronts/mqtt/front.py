@@ -136,6 +136,13 @@ class MqttFront:
         """Return for how long the front has been there."""
         return self.broker.clock.monotonic_s() - self._began_s
 
+    def audit(self, session: Session, act: str, what: str) -> None:
+        """Write some of what clients do to the audit trail, as often as was set."""
+        audit = self.broker.audit
+        if audit.sample and audit.is_sampled():
+            who = f"User:{session.principal.name}"
+            audit.record(who=who, host=session.host, act=act, obj=what[:1000])
+
     def now_ms(self) -> int:
         """Return the time of the wall clock."""
         return self.broker.clock.now_ms()

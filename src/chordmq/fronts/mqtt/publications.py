@@ -55,6 +55,7 @@ def publish_run(connection: "MqttConnection", session: Session, route: "Route", 
     else:
         done = partial(_plain_done, connection, size, len(run.payloads))
     front.publishing.add(route.partition, Unit(parcel, records, route.headers[qos], done))
+    front.audit(session, "publish", f"{len(run.payloads)} to {route.name}")
 
 
 def _plain_done(
@@ -211,6 +212,7 @@ def _publish(
     front = connection.front
     front.messages_in += 1
     unit = _unit(front, session, packet, route)
+    front.audit(session, "publish", f"1 to {route.name}")
     connection.storing(len(packet.payload))
     if packet.qos == 2 and session.is_durable:
         _publish_once(connection, session, packet, (route, unit))

@@ -58,7 +58,7 @@ async def subscribe(connection: "MqttConnection", session: Session, packet: Subs
     connection.send(writer.suback(packet.id, reasons, connection.version, properties))
     for one in retained:
         _send_retained(front, one)
-    _audit(front, session, packet)
+    front.audit(session, "subscribe", ", ".join(wanted for wanted, _ in packet.filters))
 
 
 async def add(front: "MqttFront", one: Subscription) -> bool:
@@ -174,11 +174,3 @@ async def unsubscribe(connection: "MqttConnection", session: Session, packet: Un
     if session.is_durable:
         await connection.front.broker.sessions.store(session.stored())
     connection.send(writer.unsuback(packet.id, reasons, connection.version))
-
-
-def _audit(front: "MqttFront", session: Session, packet: Subscribe) -> None:
-    audit = front.broker.audit
-    if audit.sample and audit.is_sampled():
-        who = f"User:{session.principal.name}"
-        filters = ", ".join(wanted for wanted, _ in packet.filters)
-        audit.record(who=who, host=session.host, act="subscribe", obj=filters[:1000])
