@@ -14,6 +14,7 @@ import structlog
 from chordmq.broker import extensions
 from chordmq.broker.broker import Broker
 from chordmq.broker.clustering import Clustering, Seat
+from chordmq.broker.crowds import crowd_measures
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.interceptors import Interceptors
 from chordmq.broker.measures import broker_measures, login_measures
@@ -275,6 +276,7 @@ class Node:
     async def _open_peer(self, clustering: Clustering, stack: AsyncExitStack) -> None:
         self._run(clustering.run(), stack)
         self.metrics.add(lambda: ring_measures(clustering.routes))
+        self.metrics.add(lambda: crowd_measures(clustering.crowds))
         await self._listen(
             self.peer, lambda: PeerConnection(clustering.links, self.peer, self.config.peer)
         )

@@ -5,7 +5,9 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chordmq.broker.crowds import Crowds
 from chordmq.broker.partition import Shared
+from chordmq.broker.popularity import Limits
 from chordmq.broker.replica import Replica
 from chordmq.broker.replicas import Replicas
 from chordmq.broker.settings import BrokerSettings
@@ -98,6 +100,7 @@ class Clustering:
         self.registration: Registration
         self.controlling: Controlling
         self.links: Links
+        self.crowds: Crowds
         self.routes: Routes
         entry = image.get(CLUSTER)
         assert entry is not None
@@ -153,13 +156,17 @@ class Clustering:
     def serve(self, topics: Topics) -> None:
         """Tell the copies of these topics who leads them, from now on."""
         self.topics = topics
+        limits = Limits(self._settings.popular_bytes_s, self._settings.popular_readers)
+        self.crowds = Crowds(
+            lambda: (one for topic in topics for one in topic.partitions), limits, self._clock
+        )
         topics.on_state = self.replicas.on_state
 
     async def run(self) -> None:
         """Follow the store, keep the lease, the links and the copies, until cancelled."""
         self.routes.know()
         async with asyncio.TaskGroup() as self._tasks:
-            for part in (self.image, self.links, self.routes, self.replicas):
+            for part in (self.image, self.links, self.routes, self.replicas, self.crowds):
                 self._tasks.create_task(part.run())
 
     async def stay(self) -> None:

@@ -29,6 +29,10 @@ def broker_measures(broker: Broker) -> Iterator[Metric]:
         rows(lambda partition: partition.bytes_in),
     )  # fmt: skip
     yield Metric(
+        "chordmq_bytes_out", "Bytes read by consumers since the start.", "counter",
+        rows(lambda partition: partition.bytes_out),
+    )  # fmt: skip
+    yield Metric(
         "chordmq_log_bytes", "Bytes kept on disk.", "gauge",
         rows(lambda partition: partition.log.size),
     )  # fmt: skip

@@ -112,6 +112,7 @@ class Partition:
         self.leader_epoch = 0
         self.producers = ProducerState()
         self.bytes_in = 0
+        self.bytes_out = 0
         self.records_in = 0
         self.is_closed = False
         self._shared = shared
@@ -367,7 +368,9 @@ class Partition:
         limit = self.stable_offset if only_stable else self.high_watermark
         if offset >= limit:
             return []
-        return log.read(offset, max_bytes, limit=limit)
+        found = log.read(offset, max_bytes, limit=limit)
+        self.bytes_out += sum(map(len, found))
+        return found
 
     def aborted_in(self, offset: int, buffers: list[memoryview]) -> list[tuple[int, int]]:
         """Return (producer id, first offset) of each aborted transaction in what was read."""
@@ -376,6 +379,11 @@ class Partition:
             return []
         end = max(header.next_offset for _, header in walk(buffers[-1]))
         return transactions.aborted_between(offset, end)
+
+    @property
+    def readers(self) -> int:
+        """Return how many wait for more."""
+        return len(self._readers)
 
     def wait(self, reader: Reader) -> None:
         """Have `reader` woken once when more is committed."""

@@ -35,6 +35,11 @@ class ClusterSettings(ControllerSettings):
     lease_s: float = 2.0
     """How long a broker that is not heard of counts as living."""
 
+    popular_bytes_s: float = 64 * 1024 * 1024
+    """Bytes a second that are read of a partition, from where on its copies share the readers."""
+    popular_readers: int = 200
+    """Readers that wait at a partition's end, from where on its copies share them; 0: never."""
+
     @property
     def is_on(self) -> bool:
         """Return whether the node is part of a cluster."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from chordmq.broker.broker import Broker
+from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
@@ -49,6 +50,8 @@ class Client:
     sasl: SaslSession | None = None
     """How far the login has come; None where nobody can log in."""
     fetch_session: FetchSession | None = None
+    sent_elsewhere: dict[Partition, float] = field(default_factory=dict)
+    """When the client was told to read a popular partition from another copy."""
     enlisting: int = 0
     """Requests under way that wait for a transaction to know of their partitions."""
 

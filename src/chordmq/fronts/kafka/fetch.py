@@ -13,7 +13,7 @@ from chordmq.errors import ChordMQError
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of
 from chordmq.fronts.kafka.fetch_session import SESSIONLESS, FetchSession, Row
-from chordmq.fronts.kafka.leaders import addresses, nearer_replica
+from chordmq.fronts.kafka.leaders import addresses, copy_for
 
 Buffers = list[Buffer]
 
@@ -48,8 +48,8 @@ def fetch(call: Call, frame: memoryview, position: int) -> Buffers | asyncio.Fut
         session = current
     session.only_stable = request.isolation_level == READ_COMMITTED
     session.reads_copies = call.version >= COPIES_SINCE
-    if request.rack_id and not call.broker.members.is_alone:
-        session.nearer = partial(nearer_replica, call.broker, request.rack_id)
+    if session.reads_copies and not call.broker.members.is_alone:
+        session.nearer = partial(copy_for, call, request.rack_id)
     for topic in request.forgotten_topics_data:
         session.forget((topic.topic, topic.topic_id, index) for index in topic.partitions)
     for wanted in request.topics:

@@ -1,6 +1,8 @@
 """Where clients find the leader of a partition (KIP-951), or a copy that is nearer (KIP-392)."""
 
+import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
@@ -9,6 +11,10 @@ from chordmq.codecs.kafka.fetch import NO_REPLICA
 from chordmq.codecs.kafka.leader_hints import Hint, NodeAddress
 
 PROTOCOL = "kafka"
+SENT_ONCE_IN_S = 60.0
+
+if TYPE_CHECKING:
+    from chordmq.fronts.kafka.call import Call
 
 
 def leader_of(partition: Partition | None) -> Hint | None:
@@ -47,6 +53,25 @@ def nearer_replica(broker: Broker, rack: str, partition: Partition, offset: int)
         and _rack(broker, node) == rack
     ]
     return near[partition.index % len(near)] if near else NO_REPLICA
+
+
+def copy_for(call: "Call", rack: str, partition: Partition, offset: int) -> int:
+    """Return the copy that should serve a client; NO_REPLICA if this one should.
+
+    Who comes back soon after it was sent away from a popular partition is served here: the other
+    copy could not, or the client does not understand.
+    """
+    broker, sent = call.broker, call.client.sent_elsewhere
+    near = nearer_replica(broker, rack, partition, offset)
+    if near != NO_REPLICA or broker.clustering is None:
+        return near
+    now_s = broker.clock.monotonic_s()
+    if now_s - sent.get(partition, -math.inf) < SENT_ONCE_IN_S:
+        return NO_REPLICA
+    chosen = broker.clustering.crowds.copy_for(partition, offset)
+    if chosen != NO_REPLICA:
+        sent[partition] = now_s
+    return chosen
 
 
 def _rack(broker: Broker, node: int) -> str:

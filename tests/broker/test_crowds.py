@@ -1,0 +1,65 @@
+"""Readers of a popular partition on a real cluster: its copies share them, and none loses."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from tests.cluster.running_cluster import RunningCluster, until
+
+READERS = 6
+COUNT = 2_000
+SETTINGS = {"cluster.popular_readers": "2"}
+
+
+class Reader(threading.Thread):
+    """Reads one partition from the start until it has everything."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(daemon=True)
+        self.values: list[int] = []
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False,
+             "fetch.wait.max.ms": 200}
+        )  # fmt: skip
+
+    def run(self) -> None:
+        self._consumer.assign([TopicPartition("news", 0, 0)])
+        while len(self.values) < COUNT:
+            for message in self._consumer.consume(500, 0.5):
+                if message.error() is None:
+                    self.values.append(int(message.value() or b""))
+        self._consumer.close()
+
+
+@pytest.mark.interop
+def test_the_copies_of_a_popular_partition_share_its_readers(tmp_path: Path) -> None:
+    """C17: readers are spread over replicas, and none misses or repeats a record on its way."""
+    with RunningCluster(tmp_path, settings=SETTINGS) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic("news", 1, replication_factor=3)])["news"].result(20)
+        readers = [Reader(cluster.bootstrap) for _ in range(READERS)]
+        for reader in readers:
+            reader.start()
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 1})
+        numbers = iter(range(COUNT))
+
+        def is_shared() -> bool:
+            for _ in range(5):
+                if (number := next(numbers, None)) is not None:
+                    producer.produce("news", b"%d" % number, partition=0)
+            producer.flush(10)
+            out = [node.metric("chordmq_bytes_out_total") for node in cluster.nodes.values()]
+            return min(out) > 0
+
+        until(is_shared)
+        sent = [node.metric("chordmq_readers_sent_total") for node in cluster.nodes.values()]
+        assert sum(sent) >= 2
+        for number in numbers:
+            producer.produce("news", b"%d" % number, partition=0)
+        producer.flush(20)
+        for reader in readers:
+            reader.join(30)
+            assert reader.values == list(range(COUNT))
