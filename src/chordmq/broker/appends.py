@@ -96,7 +96,7 @@ def _tell(waiting: Waiting, offset: int, committed: asyncio.Future[None] | None)
     def done(future: asyncio.Future[None]) -> None:
         if future.cancelled():
             _refuse(waiting, UnknownTopic("the topic was deleted meanwhile"))
-        elif isinstance(error := future.exception(), ChordMQError):
+        elif (error := future.exception()) is not None:
             _refuse(waiting, error)
         else:
             _answer(waiting, offset)
@@ -114,7 +114,7 @@ def _forward(partition: Partition, joined: list[Waiting], batch: memoryview) -> 
             error = future.exception()
         offset = future.result() if error is None else 0
         for waiting in joined:
-            if isinstance(error, ChordMQError):
+            if error is not None:
                 _refuse(waiting, error)
             else:
                 _answer(waiting, offset)
@@ -128,7 +128,7 @@ def _answer(waiting: Waiting, offset: int) -> None:
         waiting.offset.set_result(offset)
 
 
-def _refuse(waiting: Waiting, error: ChordMQError) -> None:
+def _refuse(waiting: Waiting, error: BaseException) -> None:
     if not waiting.offset.done():
         waiting.offset.set_exception(error)
 
