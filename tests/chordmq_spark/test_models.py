@@ -1,3 +1,5 @@
+"""Tables of device models: built in, and from a file."""
+
 from pathlib import Path
 
 import pytest

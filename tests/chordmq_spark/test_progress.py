@@ -1,3 +1,5 @@
+"""How far a query is behind."""
+
 from chordmq_spark.progress import behind
 
 

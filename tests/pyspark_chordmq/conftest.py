@@ -1,1 +1,3 @@
+"""Gives the tests of the data source their Spark."""
+
 from tests.spark_session import spark as spark

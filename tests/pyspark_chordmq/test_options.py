@@ -1,3 +1,5 @@
+"""What a user can say to the data source, and what is refused."""
+
 import pytest
 
 from pyspark_chordmq.options import BadOption, read_options

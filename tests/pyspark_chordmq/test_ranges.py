@@ -1,3 +1,5 @@
+"""Offsets of a query as plain data."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,3 +1,5 @@
+"""Batches as columns, compared with the reader of single records."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""Aggregates, thresholds and messages on tiny literal frames."""
+
 import json
 from datetime import UTC, datetime, timedelta
 
