@@ -27,12 +27,12 @@ def admin(cluster: RunningCluster) -> AdminClient:
     return AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
 
 
-def create(cluster: RunningCluster, name: str, partitions: int = 1) -> None:
-    topic = NewTopic(name, partitions, 3, config={"min.insync.replicas": "2"})
+def create(cluster: RunningCluster, name: str, partitions: int = 1, copies: int = 3) -> None:
+    topic = NewTopic(name, partitions, copies, config={"min.insync.replicas": "2"})
     client = admin(cluster)
     [future] = client.create_topics([topic]).values()
     future.result(30)
-    until(lambda: len(in_sync(cluster, name)) == 3)
+    until(lambda: len(in_sync(cluster, name)) == copies)
 
 
 def leader(cluster: RunningCluster, topic: str) -> int:

@@ -223,6 +223,7 @@ class Auditor:
         except ChordMQError as error:
             log.error("the audit trail cannot be written", waiting=count, error=str(error))
             self._queue.extendleft(reversed(events[:count]))
+            self._wake.set()
             if self._is_stopping:
                 self._queue.clear()
             return False
