@@ -15,7 +15,7 @@ from chordmq.broker import extensions
 from chordmq.broker.broker import Broker
 from chordmq.broker.clustering import Clustering, Seat
 from chordmq.broker.crowds import crowd_measures
-from chordmq.broker.flusher import Flusher
+from chordmq.broker.flusher import Flusher, exit_at_once
 from chordmq.broker.interceptors import Interceptors
 from chordmq.broker.measures import broker_measures, login_measures
 from chordmq.broker.names import Names, read_rules
@@ -62,7 +62,7 @@ from chordmq.fronts.websocket.measures import websocket_measures
 from chordmq.lag import LoopLag
 from chordmq.metrics import Metrics
 from chordmq.storage.lock import DirectoryLock
-from chordmq.storage.metadata.directory import boot_id, uuid_of
+from chordmq.storage.metadata.directory import boot_id, is_suspect, suspect, trust, uuid_of
 from chordmq.version import VERSION
 
 if TYPE_CHECKING:
@@ -228,8 +228,9 @@ class Node:
         config = self.config
         # In a thread, so that HTTP can answer while a long log is read.
         clustering = await self._join(stack) if config.cluster.is_on else None
+        flusher = Flusher() if clustering is None else Flusher(self._flush_failed)
         self.broker = await asyncio.to_thread(
-            Broker, config.data_dir, config.broker, self.clock, Flusher(), config.acl, clustering
+            Broker, config.data_dir, config.broker, self.clock, flusher, config.acl, clustering
         )
         if config.encryption.keys:
             self.broker.shared.payloads = Payloads(config.encryption, self.clock)
@@ -258,6 +259,7 @@ class Node:
         seat = Seat(
             uuid=await asyncio.to_thread(uuid_of, config.data_dir),
             boot=boot_id(),
+            is_suspect=is_suspect(config.data_dir),
             endpoints=endpoints,
             guard=config.peer.context,
         )
@@ -267,11 +269,16 @@ class Node:
             image = await Image.load(store)
             clustering = Clustering(image, config.broker, settings, self.clock)
             await clustering.register(seat)
+            trust(config.data_dir)
         except (StoreUnavailable, UnknownOutcome, BrokerIdTaken) as error:
             raise CannotStart(f"This node cannot join its cluster: {error}.") from None
         stack.push_async_callback(clustering.registration.end)
         self._stands_in_the_way = "the logs are being recovered"
         return clustering
+
+    def _flush_failed(self, error: BaseException) -> None:
+        suspect(self.config.data_dir)
+        exit_at_once(error)
 
     async def _open_peer(self, clustering: Clustering, stack: AsyncExitStack) -> None:
         self._run(clustering.run(), stack)

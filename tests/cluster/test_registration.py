@@ -269,3 +269,16 @@ async def test_a_lease_is_kept_while_the_broker_runs(shared_store: UnreliableSto
 
     keeping.cancel()
     await asyncio.wait([keeping])
+
+
+async def test_a_broker_whose_disk_is_suspect_has_lost_records_whatever_else_is_so(
+    shared_store: UnreliableStore,
+) -> None:
+    first = await registered(shared_store, rules=carefree)
+    await first.end()
+    await put(shared_store, 0, PartitionState(replicas=(1, 2), leader=1, isr=(1,)))
+    registration = Registration(await Image.load(shared_store), STANDING, SystemClock(), carefree)
+
+    await registration.register(is_suspect=True)
+
+    assert (await get(shared_store, 0)).elr == ()

@@ -47,6 +47,8 @@ class Seat:
 
     uuid: str
     boot: str
+    is_suspect: bool
+    """Whether a flush had failed before."""
     endpoints: Mapping[str, Endpoint]
     guard: Guard
     """Returns what TLS needs to dial other nodes."""
@@ -131,7 +133,7 @@ class Clustering:
         self.links = Links(self.cluster_id, self._node_id, seat.uuid, clock, seat.guard)
         self.routes = Routes(self.links, self.members, self.cluster_id)
         self._connect()
-        await self.registration.register()
+        await self.registration.register(is_suspect=seat.is_suspect)
         epoch = self.registration.epoch
         self.links.begin(epoch)
         self.routes.begin(seat.uuid, epoch)

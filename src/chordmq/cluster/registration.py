@@ -83,11 +83,14 @@ class Registration:
         self._rules = rules
         self._is_leaving = False
 
-    async def register(self) -> None:
-        """Take the broker's number for this start, and take it out of what it led and held."""
+    async def register(self, *, is_suspect: bool = False) -> None:
+        """Take the broker's number for this start, and take it out of what it led and held.
+
+        A suspect broker has reason to believe that its disk has lost records.
+        """
         key, store = broker_key(self.broker), self._image.store
         before = await store.get(key)
-        lost = False
+        lost = is_suspect
         if before is not None:
             old = decode(before, BrokerRegistration)
             if old.uuid != self._standing.registration.uuid:
@@ -97,7 +100,7 @@ class Registration:
                 )
             stopped = await store.get(clean_key(self.broker))
             ended = decode(stopped, CleanStop).epoch if stopped else 0
-            lost = ended != before.revision and old.boot != self._standing.registration.boot
+            lost |= ended != before.revision and old.boot != self._standing.registration.boot
         put = Put(key, encode(self._standing.registration))
         self.epoch = await self._image.commit(
             [unchanged(key, before)], [put, Delete(live_key(self.broker))]

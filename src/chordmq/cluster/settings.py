@@ -2,12 +2,13 @@
 
 import ssl
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from chordmq.cluster.controller import ControllerSettings
-from chordmq.cluster.metastore.etcd import EtcdStore
-from chordmq.cluster.metastore.gateway import GatewaySettings
 from chordmq.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from chordmq.cluster.metastore.etcd import EtcdStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +58,12 @@ class ClusterSettings(ControllerSettings):
         if not self.name or "/" in self.name:
             raise InvalidSetting("cluster.name must not be empty, nor hold a slash")
 
-    def open(self) -> EtcdStore:
+    def open(self) -> "EtcdStore":
         """Return the cluster's store; the first call connects."""
+        # A node alone starts without them.
+        from chordmq.cluster.metastore.etcd import EtcdStore
+        from chordmq.cluster.metastore.gateway import GatewaySettings
+
         tls = None
         if any(one.startswith("https://") for one in self._places()):
             tls = ssl.create_default_context(cafile=self.ca or None)

@@ -2,10 +2,12 @@
 
 import sqlite3
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from chordmq.storage.metadata.database import Database
 
+SUSPECT = "flush.failed"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 _STEPS = (
@@ -26,6 +28,22 @@ def uuid_of(directory: Path) -> str:
         return database.run_now(_uuid)
     finally:
         database.close()
+
+
+def suspect(directory: Path) -> None:
+    """Leave word that a flush has failed, so that the next start trusts nothing that was not."""
+    with suppress(OSError):  # on a disk that fails, nothing is certain
+        (directory / SUSPECT).touch()
+
+
+def is_suspect(directory: Path) -> bool:
+    """Return whether a flush had failed when the directory was last used."""
+    return (directory / SUSPECT).exists()
+
+
+def trust(directory: Path) -> None:
+    """Forget that a flush had failed: the others know by now."""
+    (directory / SUSPECT).unlink(missing_ok=True)
 
 
 def boot_id() -> str:
