@@ -200,7 +200,8 @@ class Node:
         lag = LoopLag(self.clock)
         self._run(lag.run(), stack)
         self.metrics.add(lag.measures)
-        listeners = [self.kafka, self.http, *self.fronts.values()]
+        peers = [self.peer] if self.config.cluster.is_on else []
+        listeners = [self.kafka, self.http, *self.fronts.values(), *peers]
         self.metrics.add(lambda: listener_measures(listeners))
         door = Door(
             demands_login(self.config, self.config.http),
