@@ -11,7 +11,7 @@ from chordmq.broker.partition import Partition
 from chordmq.broker.queues.places import envelope_header, excluded
 from chordmq.broker.queues.queue import Entry, Queue
 from chordmq.broker.queues.source import Source
-from chordmq.codecs.amqp.content import Envelope, read_envelope
+from chordmq.codecs.amqp.content import HEADER_NAME, Envelope, read_envelope
 from chordmq.errors import ChordMQError, DecodeError
 from chordmq.records.record import Record, read_records
 
@@ -56,6 +56,8 @@ class Follower:
         self._known_until = known_until
         """Before it, only queues that held something when it was stored get messages again."""
         self._router = router
+        self._last_header: tuple[str, bytes | None] | None = None
+        self._last: Routing | None = None
         self._is_scheduled = False
         self.is_closed = False
 
@@ -81,6 +83,7 @@ class Follower:
         except ChordMQError as error:
             log.error("not handed out", topic=self.partition.topic, error=str(error))
             is_more = False
+        self._last_header = None  # bindings may change before the next part
         for queue in touched:
             queue.settle_down()
         if is_more:
@@ -100,7 +103,7 @@ class Follower:
         return is_more
 
     def _hand(self, record: Record, touched: dict[Queue, None]) -> None:
-        routing = route(self._router, self.partition.topic, record)
+        routing = self._route(record)
         if routing is None:
             return
         offset, size = record.offset, len(record.value or b"")
@@ -110,7 +113,7 @@ class Follower:
                 if offset < self._known_until:
                     continue
                 source = queue.sources[self.partition] = Source(self.partition, offset)
-            elif offset < source.next or source.is_done(offset):
+            elif offset < source.next or (source.kept and source.is_done(offset)):
                 if offset >= source.next and not source.is_behind:
                     source.take(offset)
                 continue
@@ -121,6 +124,16 @@ class Follower:
                 put(queue, source, record, routing)
             touched[queue] = None
             self._router.arrived(self.partition, queue)
+
+    def _route(self, record: Record) -> Routing | None:
+        """Return what a record is as a message; many in a row are published the same way."""
+        headers = record.headers
+        if len(headers) == 1 and headers[0] == self._last_header:
+            return self._last
+        routing = route(self._router, self.partition.topic, record)
+        is_alike = len(headers) == 1 and headers[0][0] == HEADER_NAME
+        self._last_header, self._last = headers[0] if is_alike else None, routing
+        return routing
 
     def refill(self, queue: Queue) -> None:
         """Have a queue look at more of what it has in this partition."""

@@ -245,15 +245,29 @@ class Queue:
         self._is_pumping = True
         try:
             while self.ready and (consumer := self._chosen()) is not None:
-                entry = self._head()
-                if entry is None:
+                if self._head() is None:
                     break
-                self._pop(entry)
-                if self._is_fit(entry):
-                    self._deliver(entry)
-                    consumer.deliver(self, entry)
+                self._give(consumer)
         finally:
             self._is_pumping = False
+
+    def _give(self, consumer: Consumer) -> None:
+        """Give a consumer the next message, or all that it takes if nobody else wants any."""
+        is_alone = self.rules.single_active or len(self.consumers) == 1
+        lane = next(lane for lane in reversed(self._lanes) if lane)
+        while lane:
+            entry = lane.popleft()
+            size = entry.size
+            self._loaded -= 1
+            self._loaded_bytes -= size
+            self.ready -= 1
+            self.ready_bytes -= size
+            if (entry.expires_ms or entry.body is None) and not self._is_fit(entry):
+                continue
+            self._deliver(entry)
+            consumer.deliver(self, entry)
+            if not is_alone or not consumer.has_room():
+                return
 
     def _is_fit(self, entry: Entry) -> bool:
         if entry.expires_ms and entry.expires_ms <= self._keeper.now_ms():

@@ -22,7 +22,7 @@ class Source:
         self._order: deque[int] = deque()
         self._done: set[int] = set()
         self._tried: dict[int, int] = {}
-        self._kept = list(changes)
+        self.kept = list(changes)
         """What was stored of offsets that are not looked at yet."""
 
     @property
@@ -38,7 +38,7 @@ class Source:
     def take(self, offset: int) -> int | None:
         """Look at a message of the queue's; return its deliveries, or None if it is done."""
         self.next = offset + 1
-        kept = self._kept
+        kept = self.kept
         while kept and kept[0].last < offset:
             kept.pop(0)
         self._order.append(offset)
@@ -52,9 +52,7 @@ class Source:
 
     def is_done(self, offset: int) -> bool:
         """Return whether an offset that is not looked at yet is stored as done."""
-        return any(
-            one.first <= offset <= one.last and one.state is State.DONE for one in self._kept
-        )
+        return any(one.first <= offset <= one.last and one.state is State.DONE for one in self.kept)
 
     def tried(self, offset: int, deliveries: int) -> None:
         """Take note that a message was delivered."""
@@ -75,11 +73,11 @@ class Source:
         """Take all that was not looked at as done."""
         self.next = max(self.next, offset)
         self.is_behind = False
-        self._kept.clear()
+        self.kept.clear()
 
     def stored(self) -> tuple[int, tuple[Change, ...]]:
         """Return the start, and what differs after it from not having been tried."""
-        return self.start, (*self._changes(), *self._kept)
+        return self.start, (*self._changes(), *self.kept)
 
     def _changes(self) -> Iterator[Change]:
         """Yield runs of the queue's offsets; others that lie between do not matter."""

@@ -18,6 +18,8 @@ METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 END = 0xCE
 FRAME_OVERHEAD = 8
 FRAME_MIN = 4096
+ROUTES_MAX = 1024
+"""Ways of publishing that a connection remembers."""
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 PUBLISH = 0x003C0028
@@ -29,6 +31,8 @@ BASIC = 60
 
 _HEAD = struct.Struct(">BHI")
 _CONTENT = struct.Struct(">HHQ")
+_CONTENT_FRAME = struct.Struct(">BHIHHQ")
+_PUBLISH = b"\x00\x3c\x00\x28"
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 _TAGGED = struct.Struct(">BHIIQBB")
@@ -44,6 +48,9 @@ class Publish(NamedTuple):
     immediate: bool
     properties: bytes
     body: bytes
+
+
+_new = tuple.__new__  # half the time of calling the class
 
 
 class Settle(NamedTuple):
@@ -106,6 +113,7 @@ class FrameReader:
         self._body_max = body_max
         self._rest = b""
         self._open: dict[int, _Content] = {}
+        self._routes: dict[bytes, tuple[str, str, int]] = {}
 
     @property
     def is_partial(self) -> bool:
@@ -137,10 +145,35 @@ class FrameReader:
                 break
             if data[stop] != END:
                 raise FrameFault(501, f"a frame ends with {data[stop]:#x} instead of 0xce")
-            self._frame(kind, channel, data[start:stop], events)
+            payload = data[start:stop]
             at = stop + 1
+            if kind == METHOD and payload.startswith(_PUBLISH) and channel not in self._open:
+                whole = _whole(data, at, channel, self._limits)
+                if whole is not None:
+                    exchange, key, flags = self._route(payload)
+                    properties, body, at = whole
+                    route = (channel, exchange, key, bool(flags & 1), bool(flags & 2))
+                    events.append(_new(Publish, (*route, properties, body)))
+                    continue
+            self._frame(kind, channel, payload, events)
         self._rest = data[at:] if at else data
         return events
+
+    @property
+    def _limits(self) -> tuple[int, int]:
+        return self.frame_max, self._body_max
+
+    def _route(self, payload: bytes) -> tuple[str, str, int]:
+        """Return exchange, routing key and flags; a client publishes the same way often."""
+        route = self._routes.get(payload)
+        if route is None:
+            if len(self._routes) >= ROUTES_MAX:
+                self._routes.clear()
+            try:
+                route = self._routes[payload] = _publish(payload)
+            except FAULTS as fault:
+                raise FrameFault(502, f"basic.publish cannot be read: {fault}") from fault
+        return route
 
     def _frame(self, kind: int, channel: int, payload: bytes, events: list[Event]) -> None:
         if kind == BODY:
@@ -162,7 +195,7 @@ class FrameReader:
         number = _U32.unpack_from(payload)[0]
         try:
             if number == PUBLISH:
-                self._open[channel] = _publish(payload)
+                self._open[channel] = _Content(*_publish(payload))
             elif number in (ACK, NACK, REJECT):
                 events.append(_settle(channel, number, payload))
             else:
@@ -218,11 +251,42 @@ class FrameReader:
         )
 
 
-def _publish(payload: bytes) -> _Content:
+def _publish(payload: bytes) -> tuple[str, str, int]:
     middle = 7 + payload[6]
     end = middle + 1 + payload[middle]
-    exchange = payload[7:middle].decode()
-    return _Content(exchange, payload[middle + 1 : end].decode(), payload[end])
+    return payload[7:middle].decode(), payload[middle + 1 : end].decode(), payload[end]
+
+
+def _whole(
+    data: bytes, at: int, channel: int, limits: tuple[int, int]
+) -> tuple[bytes, bytes, int] | None:
+    """Return the properties, the body and the end of a message that follows in just two frames.
+
+    None if it does not: then it is put together frame by frame, and what is wrong is found there.
+    """
+    frame_max, body_max = limits
+    if len(data) - at < 22 + FRAME_OVERHEAD:
+        return None
+    kind, number, size, class_id, weight, body_size = _CONTENT_FRAME.unpack_from(data, at)
+    stop = at + 7 + size
+    start = stop + 8
+    end = start + body_size
+    if (
+        kind != HEADER
+        or number != channel
+        or size < 14
+        or class_id != BASIC
+        or weight
+        or not 0 < body_size <= body_max
+        or body_size + FRAME_OVERHEAD > frame_max
+        or size + FRAME_OVERHEAD > frame_max
+        or end >= len(data)
+        or data[stop] != END
+        or data[end] != END
+        or _HEAD.unpack_from(data, stop + 1) != (BODY, channel, body_size)
+    ):
+        return None
+    return data[at + 19 : stop], data[start:end], end + 1
 
 
 def _settle(channel: int, number: int, payload: bytes) -> Settle:

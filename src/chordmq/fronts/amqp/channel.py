@@ -33,6 +33,9 @@ class Unacked(NamedTuple):
     consumer: "ChannelConsumer | None"
 
 
+_new = tuple.__new__  # half the time of calling the class
+
+
 class ChannelConsumer:
     """One consumer; its messages are framed at once and sent at the end of the turn."""
 
@@ -77,7 +80,7 @@ class ChannelConsumer:
         else:
             entry.body = None  # read again if it comes back
             self.unacked += 1
-            channel.unacked[channel.tag] = Unacked(queue, entry, self)
+            channel.unacked[channel.tag] = _new(Unacked, (queue, entry, self))
 
     def cancelled(self) -> None:
         """Tell the client that the queue is no more."""

@@ -32,13 +32,13 @@ class Confirms:
         """Return whether publications wait for their confirmation."""
         return bool(self._groups)
 
-    def next(self) -> tuple[Group, int]:
-        """Return the group of a new publication, and its number."""
+    def next(self, count: int = 1) -> tuple[Group, int]:
+        """Return the group of new publications, and the number of the last one."""
         group = self._open
         if group is None:
             group = self._open = Group()
             self._groups.append(group)
-        self._number += 1
+        self._number += count
         group.last = self._number
         return group, self._number
 

@@ -179,38 +179,39 @@ class AmqpConnection(Wire):
 
     async def _work(self, events: list[Event]) -> None:
         """Do what the events of one read ask for, in their order."""
-        publisher, channels = self.publisher, self._channels
-        for event in events:
-            channel = channels.get(event.channel)
+        at = 0
+        while at < len(events):
+            event = events[at]
+            channel = self._channels.get(event.channel)
             try:
                 if channel is None or channel.is_closing:
+                    at += 1
                     await self._without_channel(event)
-                elif isinstance(event, Publish):
-                    await self._publish(channel, event)
-                elif isinstance(event, Settle):
-                    channel.settle(event)
-                elif isinstance(event, Method):
-                    publisher.end_read()
-                    if isinstance(event.method, COUNTING):
-                        await publisher.settled()
-                    await self._handle(channel, event.method)
+                elif isinstance(event, Publish) and channel.transaction is None:
+                    at = await self.publisher.publish(channel, events, at)
+                else:
+                    at += 1
+                    await self._do(channel, event)
             except Fault as fault:
                 if channel is None or not fault.is_soft:
-                    publisher.end_read()
+                    self.publisher.end_read()
                     raise
                 self._close_channel(channel, fault)
-        publisher.end_read()
+        self.publisher.end_read()
         self.quench()
 
-    async def _publish(self, channel: Channel, event: Publish) -> None:
-        if channel.transaction is not None:
+    async def _do(self, channel: Channel, event: Event) -> None:
+        """Do what one event asks for, unless it is a plain publication."""
+        if isinstance(event, Settle):
+            channel.settle(event)
+        elif isinstance(event, Publish):
+            assert channel.transaction is not None
             channel.transaction.append(event)
-            return
-        plan = self.publisher.plan(event)
-        if plan is not None:
-            self.publisher.take(channel, event, plan)
-        else:
-            await self.publisher.publish(channel, event)
+        elif isinstance(event, Method):
+            self.publisher.end_read()
+            if isinstance(event.method, COUNTING):
+                await self.publisher.settled()
+            await self._handle(channel, event.method)
 
     async def _handle(self, channel: Channel, method: base.Frame) -> None:
         if isinstance(method, commands.Channel.Close):

@@ -330,9 +330,10 @@ async def commit(channel: Channel, method: commands.Tx.Commit) -> None:
     events, channel.transaction = channel.transaction, None
     publisher = channel.connection.publisher
     try:
-        for event in events:
-            if isinstance(event, Publish):
-                await publisher.publish(channel, event)
+        published = [event for event in events if isinstance(event, Publish)]
+        at = 0
+        while at < len(published):
+            at = await publisher.publish(channel, published, at)
         await publisher.committed()
         for event in events:
             if not isinstance(event, Publish):
