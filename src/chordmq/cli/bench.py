@@ -12,7 +12,15 @@ import typer
 from chordmq.cli.identity import connection
 from chordmq.cli.messages import Acks, Compressed, producer_settings
 from chordmq.cli.options import Bootstrap, Json, Settings, address, pairs
-from chordmq.cli.output import progress, say, show_facts, show_json, thousands
+from chordmq.cli.output import (
+    EXIT_CANNOT_CONNECT,
+    fail,
+    progress,
+    say,
+    show_facts,
+    show_json,
+    thousands,
+)
 from chordmq.cli.running import run
 
 if TYPE_CHECKING:
@@ -42,6 +50,7 @@ app = typer.Typer(
       chordmq bench produce --records 1000000 --size 100
       chordmq bench consume
       chordmq bench latency --rate 1000 --seconds 10
+      chordmq bench mqtt --devices 1000
     """,
 )
 
@@ -360,6 +369,52 @@ async def _receive(consumer: "Consumer", wanted: int, samples: list[float]) -> N
             now_s = clock.monotonic_s()
             samples += [now_s - _SENT_AT.unpack_from(row.value or b"")[0] for row in chunk.records]
             display.update(task, completed=len(samples))
+
+
+@app.command()
+def mqtt(
+    where: Annotated[
+        str, typer.Option("--address", "-a", help="Where MQTT is served.")
+    ] = "127.0.0.1:1883",
+    devices: Annotated[int, typer.Option("--devices", "-d", min=1, help="How many.")] = 1000,
+    interval_s: Annotated[
+        float, typer.Option("--interval", min=0.001, help="Seconds between messages of a device.")
+    ] = 1.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long.")] = 10.0,
+    qos: Annotated[int, typer.Option("--qos", min=0, max=1)] = 1,
+    size: Annotated[int, typer.Option("--size", min=1, help="Bytes of each message.")] = 100,
+    prefix: Annotated[
+        str, typer.Option("--prefix", help="The names begin so.")
+    ] = "iotsphere/devices",
+    as_json: Json = False,
+) -> None:
+    """Simulate devices that publish readings, and a back end that subscribes to all of them.
+
+    \b
+      chordmq bench mqtt
+      chordmq bench mqtt --devices 10000 --interval 10 --seconds 60
+    """
+    from chordmq.cli.fleet import Fleet, simulate
+
+    host, _, port = where.rpartition(":")
+    fleet = Fleet(
+        host=host,
+        port=int(port),
+        devices=devices,
+        interval_s=interval_s,
+        seconds=seconds,
+        qos=qos,
+        size=size,
+        prefix=prefix,
+    )
+    try:
+        result = simulate(fleet)
+    except (OSError, TimeoutError) as error:
+        fail(
+            f"{where} does not serve MQTT: {error}", EXIT_CANNOT_CONNECT, as_json=as_json,
+            name="CANNOT_CONNECT",
+        )  # fmt: skip
+    _show(result, as_json)
 
 
 def _show(result: dict[str, Any], as_json: bool) -> None:
