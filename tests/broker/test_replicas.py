@@ -7,7 +7,7 @@ import pytest
 
 from chordmq.broker.replicas import Replicas
 from chordmq.broker.settings import TopicSettings
-from chordmq.errors import NotEnoughReplicas, NotLeader, OffsetNotAvailable
+from chordmq.errors import DiskFull, NotEnoughReplicas, NotLeader, OffsetNotAvailable
 from chordmq.records.record import NewRecord, build_batch
 from tests.broker.replicated import TOPIC_ID, CopyNode, batch, replicated, until
 
@@ -179,3 +179,17 @@ async def test_what_was_committed_stays_readable_over_a_restart(tmp_path: Path) 
         partition.high_watermark = 0
         again.on_state(TOPIC_ID, 0, await copies.state(), 0)
         assert partition.high_watermark == 2
+
+
+async def test_a_leader_whose_disk_is_full_lets_another_lead(tmp_path: Path) -> None:
+    """Reads and writes go on where there is room."""
+    async with replicated(tmp_path, SETTINGS) as copies:
+        await append(copies.nodes[1], b"a")
+        copies.nodes[1].shared.full = "no room"
+        with pytest.raises(DiskFull):
+            copies.nodes[1].partition.append(batch(b"b"))
+        await until(lambda: not copies.nodes[1].partition.is_leader)
+        state = await copies.state()
+        assert (state.leader in (2, 3), state.leader_epoch) == (True, 1)
+        await copies.change(isr=(2, 3))
+        await append(copies.nodes[state.leader], b"b")

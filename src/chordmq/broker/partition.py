@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import structlog
 
@@ -222,12 +222,19 @@ class Partition:
     def _check_writable(self, is_quorum_needed: bool) -> None:
         if self.is_closed:
             raise UnknownTopic(f"{self.topic} was deleted")
-        if self._shared.full:
-            raise DiskFull(self._shared.full)
         if self.replica is not None:
             self.replica.check_leading(is_quorum_needed=is_quorum_needed)
-        if self.log.fault:  # before sequences are looked at, or the next batch would seem a gap
-            raise StorageFailed(self.log.fault)
+        # Before sequences are looked at, or the next batch would seem to leave a gap.
+        if self._shared.full:
+            self._give_up(DiskFull(self._shared.full))
+        if self.log.fault:
+            self._give_up(StorageFailed(self.log.fault))
+
+    def _give_up(self, error: ChordMQError) -> NoReturn:
+        """Refuse a write that the disk refuses, and let another copy lead if there is one."""
+        if self.replica is not None:
+            self.replica.resign()
+        raise error
 
     def _write(self, data: memoryview, header: BatchHeader, marker: Marker | None = None) -> None:
         """Give the batch the next offsets, and remember it once it is in the log."""
@@ -239,7 +246,7 @@ class Partition:
             log.append(data, [header])
         except (DiskFull, StorageFailed) as error:
             self._shared.report(error)
-            raise
+            self._give_up(error)
         self._note(header, marker)
         if self.replica is not None:
             self.replica.appended()
@@ -261,10 +268,8 @@ class Partition:
 
     def _progress(self) -> None:
         """Move the high watermark, as far as this copy and the others let it."""
-        safe_offset = self.log.flushed_offset if self._flushes else self.log.end_offset
-        if self.replica is not None:
-            safe_offset = self.replica.progressed(safe_offset)
-        self._advance(safe_offset)
+        safe = self.log.flushed_offset if self._flushes else self.log.end_offset
+        self.commit(safe if self.replica is None else self.replica.progressed(safe))
 
     def flushed(self) -> None:
         """Move the high watermark after the log's flushed offset has moved."""
@@ -282,29 +287,23 @@ class Partition:
         self._commits.append((next_offset, future))
         return future
 
-    def commit(self, high_watermark: int) -> None:
-        """Take note of how far all in-sync copies have the partition."""
-        self._advance(high_watermark)
-
     def take(self, records: memoryview) -> None:
         """Write batches of the leader as they are; raise CorruptBatch if they are not whole."""
         if self._shared.full:
             raise DiskFull(self._shared.full)
-        headers = []
-        for position, header in walk(records):
+        batches = list(walk(records))
+        for position, header in batches:
             verify(records, position, header)
-            headers.append(header)
-        if headers[0].base_offset < self.log.end_offset:
+        base_offset = batches[0][1].base_offset
+        if base_offset < self.log.end_offset:
             # Compaction on the leader has joined batches; what is here ends inside of one.
-            self.cut(headers[0].base_offset)
-        if headers[0].base_offset != self.log.end_offset:
-            raise CorruptBatch(f"{headers[0].base_offset} does not follow {self.log.end_offset}")
-        self.log.append(records, headers)
-        position = 0
-        for header in headers:
+            self.cut(base_offset)
+        if base_offset != self.log.end_offset:
+            raise CorruptBatch(f"{base_offset} does not follow {self.log.end_offset}")
+        self.log.append(records, [header for _, header in batches])
+        for position, header in batches:
             batch = records[position : position + header.size]
             self._note(header, read_marker(batch) if header.is_control else None)
-            position += header.size
         self._make_safe()
 
     def cut(self, offset: int) -> None:
@@ -340,7 +339,8 @@ class Partition:
         for reader in readers:
             reader.wake()
 
-    def _advance(self, high_watermark: int) -> None:
+    def commit(self, high_watermark: int) -> None:
+        """Take note of how far all in-sync copies have the partition, and tell who waits."""
         if high_watermark <= self.high_watermark:
             return
         self.high_watermark = high_watermark

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
+from msgspec.structs import replace
 
 from chordmq.cluster.replication.follower import Append, Cut, Follower, Restart, Step
 from chordmq.cluster.replication.leader import Leader, Lease, Proposal, Rules, Source
@@ -19,6 +20,8 @@ FETCH_WAIT_MAX_S = 0.5
 """How long a fetch waits for records; then the follower hears that there are none."""
 OVERDUE_S = 4 * FETCH_WAIT_MAX_S
 """After this a fetch counts as lost."""
+PAUSE_S = 2.0
+RESIGN_INTERVAL_S = 5.0
 
 
 class Copy(Protocol):
@@ -87,6 +90,10 @@ class Node(Protocol):
         """Write a change of the in-sync set to the store, and bring what became of it."""
         ...
 
+    def hand_over(self, replica: "Replica", state: PartitionState, broker_epoch: int) -> None:
+        """Have the state's leader lead from the next epoch on, if it lives in that epoch of its."""
+        ...
+
     def turned(self) -> None:
         """Tell those who need to know that a replica leads now, or does not."""
         ...
@@ -135,6 +142,9 @@ class Replica:
         self._told: dict[int, int] = {}
         """The high watermark that each follower has been told."""
         self._fetched_s = 0.0
+        self._paused_until_s = 0.0
+        """When to fetch again after the log could not be written."""
+        self._resigned_s = -RESIGN_INTERVAL_S
         self._is_serving = False
 
     @property
@@ -155,7 +165,8 @@ class Replica:
         """Raise NotLeader, or NotEnoughReplicas, unless a producer may write here now."""
         leader = self.leader
         if leader is None:
-            raise NotLeader(f"node {self.leader_hint[0]} leads the partition")
+            node = self.leader_hint[0]
+            raise NotLeader(f"node {node} leads the partition", node)
         if leader.is_fenced(self._node.now_s()):
             raise NotLeader("the node's lease may have ended, so that another may lead")
         if is_quorum_needed and not leader.has_enough:
@@ -168,6 +179,18 @@ class Replica:
         self.check_leading()
         if self.leader is not None and not self.leader.is_caught_up:
             raise OffsetNotAvailable("the new leader does not know yet what is committed")
+
+    def resign(self) -> None:
+        """Have an in-sync follower lead instead, since this node cannot write its log."""
+        leader, now_s = self.leader, self._node.now_s()
+        if leader is None or now_s < self._resigned_s + RESIGN_INTERVAL_S:
+            return
+        able = [b for b in leader.state.isr if b != leader.me and b in leader.progress]
+        if able:
+            self._resigned_s = now_s
+            best = max(able, key=lambda broker: leader.progress[broker].offset)
+            epoch = leader.progress[best].broker_epoch
+            self._node.hand_over(self, replace(leader.state, leader=best), epoch)
 
     def set_min_in_sync(self, count: int) -> None:
         """Change how many replicas must have a record before it is committed."""
@@ -336,13 +359,13 @@ class Replica:
 
     def fetch(self) -> None:
         """Ask the leader for more, once all that came is safe."""
-        follower = self.follower
-        if follower is None:
+        follower, now_s = self.follower, self._node.now_s()
+        if follower is None or now_s < self._paused_until_s:
             return
         fetch = follower.fetch(self.partition.safe_offset)
         if fetch is None:
             return
-        self._fetched_s = self._node.now_s()
+        self._fetched_s = now_s
         if not self._node.send_fetch(follower.leader, self.place, fetch):
             follower.on_lost()
 
@@ -356,7 +379,8 @@ class Replica:
             return
         try:
             self._do(follower, step, answer)
-        except ChordMQError as error:  # tried again at the next tick
+        except ChordMQError as error:
+            self._paused_until_s = self._node.now_s() + PAUSE_S
             logger.error("replica falls behind", log=self.partition.log.name, reason=str(error))
 
     def _do(self, follower: Follower, step: Step, answer: Answer) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 import structlog
+from msgspec.structs import replace
 
 from chordmq.broker.replica import FetchIds, Replica
 from chordmq.clock import Clock
@@ -183,6 +184,11 @@ class Replicas:
         """Write a change of an in-sync set to the store."""
         self._start(self._write(replica, proposal))
 
+    def hand_over(self, replica: Replica, state: PartitionState, broker_epoch: int) -> None:
+        """Have the state's leader lead from the next epoch on, if it lives in that epoch of its."""
+        state = replace(state, leader_epoch=state.leader_epoch + 1)
+        self._start(self._hand_over(replica, state, broker_epoch))
+
     def turned(self) -> None:
         """Tell those who need to know that a copy leads now, or does not."""
         for watcher in self.on_turned:
@@ -270,6 +276,20 @@ class Replicas:
         else:
             log.info("in-sync set changed", log=replica.partition.log.name, isr=proposal.state.isr)
             replica.on_state(replica.place, proposal.state, revision)
+
+    async def _hand_over(self, replica: Replica, state: PartitionState, broker_epoch: int) -> None:
+        assert self._store is not None
+        assert self._compares is not None
+        key = partition_key(*replica.place)
+        compares = [Compare(key, revision=replica.revision)]
+        compares += self._compares(state.leader, broker_epoch)
+        try:
+            revision = await self._store.commit(compares, [Put(key, encode(state))])
+        except (StoreConflict, StoreUnavailable, UnknownOutcome) as error:
+            log.warning("leadership stays", log=replica.partition.log.name, reason=str(error))
+            return
+        log.info("leadership given up", log=replica.partition.log.name, to=state.leader)
+        replica.on_state(replica.place, state, revision)
 
     async def _reread(self, replica: Replica, proposal: Proposal) -> None:
         """Adopt what is in the store; if that is as it was, the proposal was refused for good."""
