@@ -22,6 +22,7 @@ class AbsentLog(Log):
         self.settings = settings
         self.start_offset = self.end_offset = self.flushed_offset = self.cleaned_offset = 0
         self.size = 0
+        self.fault = ""
 
     @property
     def segments(self) -> tuple[Segment, ...]:
