@@ -30,6 +30,7 @@ INTERNAL_TOPICS = frozenset(
         "__retained",
         "__cluster_metadata",
         "__queues",
+        "__queues_transient",
     }
 )
 

@@ -126,3 +126,25 @@ def test_tls_and_certificates_let_in(tls: Fortress) -> None:
         channel.confirm_delivery()
         channel.basic_publish("", queue, b"secret", pika.BasicProperties(user_id="carol"))
         assert channel.basic_get(queue, auto_ack=True)[2] == b"secret"
+
+
+def test_a_pattern_needs_the_right_to_read_what_it_means(fortress: Fortress) -> None:
+    """E13: nobody reads other topics by binding a queue to amq.topic."""
+    admin = CommandLine(fortress.bootstrap)
+    login = ["--user", "admin", "--password", PASSWORD, "--tls-ca", fortress.ca]
+    for operation in ("read", "write", "create"):
+        for topic in ("mine*", "amq.topic", "home.mallory"):
+            rule = ["acls", "add", "User:mallory", "--allow", operation, "--topic", topic]
+            admin.ok(*login, *rule)
+    with connect(fortress, PlainCredentials("mallory", PASSWORD)) as connection:
+        for pattern in ("#", "*.secret", "home.alice.#", "home", "home.*.door"):
+            channel = connection.channel()
+            channel.queue_declare("mine", durable=True)
+            with pytest.raises(ChannelClosedByBroker, match="403"):
+                channel.queue_bind("mine", "amq.topic", pattern)
+        channel = connection.channel()
+        channel.queue_bind("mine", "amq.topic", "home.mallory.#")
+        with pytest.raises(ChannelClosedByBroker, match="403"):
+            channel.queue_declare(
+                "mine.dead", durable=True, arguments={"x-dead-letter-exchange": "private"}
+            )

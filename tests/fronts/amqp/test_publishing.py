@@ -7,6 +7,12 @@ import httpx
 import paho.mqtt.publish
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from chordmq.codecs.amqp.content import (
+    HEADER_NAME,
+    Envelope,
+    new_properties,
+    write_envelope,
+)
 from tests.fronts.amqp.client import (
     TIMEOUT_S,
     connected,
@@ -174,3 +180,36 @@ def test_a_backlog_longer_than_memory_keeps_its_order(node: RunningNode, name: s
         assert found == list(range(10_000))
         channel.cancel()
         assert count(channel, name) == 0
+
+
+def test_a_forged_envelope_reaches_no_queue_of_another_topic(node: RunningNode, name: str) -> None:
+    """E13: who may write to one topic must not get at queues that it does not belong to."""
+    envelope = Envelope("/", "", f"{name}.victim", new_properties({}, 0))
+    header = write_envelope(2**62, envelope)
+    with connected(node) as channel:
+        for queue in (f"{name}.own", f"{name}.victim"):
+            channel.queue_declare(queue, durable=True)
+        producer = Producer({"bootstrap.servers": node.bootstrap})
+        producer.produce(f"{name}.own", "forged", headers=[(HEADER_NAME, header)])
+        assert producer.flush(TIMEOUT_S) == 0
+        produce(node, f"{name}.own", None, "honest")
+        assert take(channel, f"{name}.own", 1) == [("honest", False)]
+        assert count(channel, f"{name}.victim") == 0
+
+
+def test_what_was_there_before_a_queue_stays_out_of_it_after_a_crash(
+    own_node: RunningNode,
+) -> None:
+    """A5: a queue begins where it was declared, also when the node is killed right after."""
+    with connected(own_node) as channel:
+        channel.exchange_declare("watched", "fanout", durable=True)
+        for number in range(3):
+            produce(own_node, "watched", None, f"early {number}")
+        channel.queue_declare("late", durable=True)
+        channel.queue_bind("late", "watched")
+        produce(own_node, "watched", None, "in time")
+        wait_for(channel, "late", 1)
+        own_node.restart()
+    with connected(own_node) as channel:
+        wait_for(channel, "late", 1)
+        assert take(channel, "late", 1)[0][0] == "in time"

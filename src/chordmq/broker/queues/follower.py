@@ -32,8 +32,8 @@ class Routing(NamedTuple):
 class Router(Protocol):
     """What a follower needs to know."""
 
-    def published(self, stamp: int, envelope: Envelope) -> list[Queue]:
-        """Return the queues of a message that came over AMQP."""
+    def published(self, topic: str, stamp: int, envelope: Envelope) -> list[Queue]:
+        """Return the queues of a message that lies in a topic and says that it came over AMQP."""
         ...
 
     def foreign(self, topic: str, record: Record) -> Routing | None:
@@ -42,6 +42,10 @@ class Router(Protocol):
 
     def arrived(self, partition: Partition, queue: Queue) -> None:
         """Take note that a queue has got something."""
+        ...
+
+    def advanced(self, partition: Partition) -> None:
+        """Take note that more of a partition is handed out, whoever got it."""
         ...
 
 
@@ -87,6 +91,7 @@ class Follower:
         for queue in touched:
             queue.settle_down()
         if is_more:
+            self._router.advanced(self.partition)
             self.wake()
         else:
             self.partition.wait(self)
@@ -188,7 +193,7 @@ def route(router: Router, topic: str, record: Record) -> Routing | None:
     except DecodeError as error:
         log.warning("a message cannot be read", topic=topic, offset=record.offset, error=str(error))
         return None
-    queues = router.published(stamp, envelope)
+    queues = router.published(topic, stamp, envelope)
     if len(record.headers) > 1 and (without := excluded(record)):
         queues = [queue for queue in queues if queue.name not in without]
     return Routing(envelope, stamp, queues) if queues else None

@@ -9,7 +9,7 @@ from chordmq.broker.partition import Partition
 from chordmq.broker.queues.definitions import Routed, Stored
 from chordmq.broker.queues.follower import Follower, Router, read_batches
 from chordmq.broker.queues.image import Image
-from chordmq.broker.queues.places import filter_of_pattern
+from chordmq.broker.queues.places import TRANSIENT, filter_of_pattern
 from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.source import Source
 from chordmq.broker.queues.virtual_host import HIERARCHICAL, VirtualHost
@@ -39,6 +39,10 @@ class Following:
         """Return the offset before which a partition is handed out."""
         follower = self._followers.get(partition)
         return partition.high_watermark if follower is None else follower.position
+
+    def follows(self, partition: Partition) -> bool:
+        """Return whether a partition is handed out."""
+        return partition in self._followers
 
     def recover(self, image: Image) -> None:
         """Hand partitions out again, each from the first message that a queue still holds."""
@@ -111,7 +115,11 @@ class Following:
             for binding in bindings:
                 wanted.update(self.names.topics(filter_of_pattern(binding.key), known))
         found = (self._topics.find(name) for name in wanted)
-        return [topic for topic in found if topic is not None and not topic.is_internal]
+        return [
+            topic
+            for topic in found
+            if topic is not None and (topic.name == TRANSIENT or not topic.is_internal)
+        ]
 
     def refill(self, queue: Queue) -> None:
         """Have a queue look at more of what lies in the log."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Any
 
 from chordmq.broker.names import name_of
@@ -20,7 +21,8 @@ ROOT = "/"
 TOPIC_LENGTH_MAX = 249
 DIGEST_LENGTH = 16
 SHORT_MAX = 255
-TRANSIENT = "amqp.transient"
+NAMES_CACHED = 10_000
+TRANSIENT = "__queues_transient"
 """The topic of what does not outlive the node: messages for queues that are not durable."""
 KEY_HEADER = "chordmq.key"
 """The key of a record, where it cannot be a routing key."""
@@ -34,6 +36,7 @@ OWN_PREFIX = "chordmq."
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
 
 
+@lru_cache(maxsize=NAMES_CACHED)
 def topic_name(vhost: str, name: str) -> str:
     """Return the log topic of an exchange or queue; a virtual host is a prefix.
 

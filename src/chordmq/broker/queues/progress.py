@@ -15,6 +15,8 @@ log = structlog.get_logger(__name__)
 
 STORE_DELAY_S = 0.05
 """How long what was acknowledged may wait to be stored; a crash meanwhile repeats it."""
+MARK_DELAY_S = 1.0
+"""The same for the place in a partition that no queue has got anything from."""
 
 
 class Progress:
@@ -34,7 +36,7 @@ class Progress:
         self._routed = routed
         self._id_of = id_of
         self._changed: dict[Partition, dict[Queue, None]] = {}
-        self._is_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
         self._is_writing = False
         self._is_closed = False
 
@@ -48,18 +50,31 @@ class Progress:
         queues = self._changed.get(partition)
         if queues is None:
             queues = self._changed[partition] = {}
-            self._schedule()
+        if not queues:
+            self._schedule(STORE_DELAY_S)
         queues[queue] = None
 
-    def _schedule(self) -> None:
-        if not self._is_scheduled and not self._is_closed:
-            self._is_scheduled = True
-            asyncio.get_running_loop().call_later(STORE_DELAY_S, self._store)
+    def mark(self, partition: Partition) -> None:
+        """Have it stored some time how far a partition is handed out."""
+        if partition not in self._changed:
+            self._changed[partition] = {}
+            self._schedule(MARK_DELAY_S)
+
+    def _schedule(self, delay_s: float) -> None:
+        """Store what has changed after a time, unless that is to happen sooner anyway."""
+        if self._is_writing or self._is_closed:
+            return
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + delay_s:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_later(delay_s, self._store)
 
     def _store(self) -> None:
+        self._timer = None
         entries = self.take()
         if not entries:
-            self._is_scheduled = False
             return
         self._is_writing = True
         try:
@@ -80,16 +95,18 @@ class Progress:
         return entries
 
     def _written(self, error: ChordMQError | None) -> None:
-        self._is_scheduled = self._is_writing = False
+        self._is_writing = False
         if error is not None:
             # Nothing is lost but the memory of what was acknowledged; the next write has it all.
             log.warning("progress of queues not stored", error=str(error))
         if self._changed:
-            self._schedule()
+            self._schedule(STORE_DELAY_S)
 
     def close(self) -> None:
         """Store no more."""
         self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def _is_kept(queue: Queue) -> bool:

@@ -10,6 +10,7 @@ from chordmq.broker.queues.definitions import Made, Stored, topic_entry
 from chordmq.broker.queues.exchanges import DEFAULT
 from chordmq.broker.queues.places import (
     EXCEPT_HEADER,
+    TRANSIENT,
     name_of_key,
     record_key,
     record_time,
@@ -74,6 +75,16 @@ class Publishing:
             return topic.name if topic is not None and not topic.is_internal else None
         return place
 
+    def may_lie_in(self, topic: str, vhost: VirtualHost, envelope: Envelope) -> bool:
+        """Return whether a topic is one that such a message goes to, or went to.
+
+        Clients cannot write to the transient one; a queue or exchange may be gone meanwhile.
+        """
+        if topic == TRANSIENT or topic == vhost.topic_if_known(envelope.exchange or envelope.key):
+            return True
+        named = self._named(vhost, envelope)
+        return named is not None and topic == named.topic
+
     def _named(self, vhost: VirtualHost, envelope: Envelope) -> Destination | None:
         """Return where a message of `amq.topic` goes, whose routing key is a name with levels."""
         if envelope.exchange != HIERARCHICAL or not vhost.has_hierarchy:
@@ -116,7 +127,7 @@ class Publishing:
             return topic
         if name not in vhost.topics:  # that of a name with levels, which is nobody's own
             return await self._host.topics.ensure(name)
-        settings = TRANSIENT_SETTINGS if name == vhost.transient else KEPT_SETTINGS
+        settings = TRANSIENT_SETTINGS if name == TRANSIENT else KEPT_SETTINGS
         if name not in self.made:
             await self._store([topic_entry(name, Made(name))])
             self.made.add(name)

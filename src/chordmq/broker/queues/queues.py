@@ -13,7 +13,7 @@ from chordmq.broker.internal_log import Host, InternalLog
 from chordmq.broker.names import Names
 from chordmq.broker.partition import Partition
 from chordmq.broker.queues.arguments import read_rules
-from chordmq.broker.queues.dead_letters import dead_letter, goes_in_circles
+from chordmq.broker.queues.burials import bury, has_grave
 from chordmq.broker.queues.definitions import (
     QUEUES_TOPIC,
     Held,
@@ -22,7 +22,7 @@ from chordmq.broker.queues.definitions import (
     exchange_entry,
     queue_entry,
 )
-from chordmq.broker.queues.exchanges import DEFAULT, Binding, Exchange
+from chordmq.broker.queues.exchanges import Binding, Exchange
 from chordmq.broker.queues.follower import Routing, read_batches
 from chordmq.broker.queues.following import Following
 from chordmq.broker.queues.image import Image
@@ -105,6 +105,8 @@ class Queues:
         self.publishing.made = image.made
         self.publishing.begin_after(max(one.exchanges.changed for one in self.vhosts.values()))
         self.following.recover(image)
+        for queue in self:
+            self.used(queue)
         self._host.topics.watchers.append(self.following.look_again)
         self.loaded.set()
         count = sum(len(vhost.queues) for vhost in self.vhosts.values())
@@ -115,10 +117,13 @@ class Queues:
 
     # What followers ask.
 
-    def published(self, stamp: int, envelope: Envelope) -> list[Queue]:
-        """Return the queues of a message that came over AMQP."""
+    def published(self, topic: str, stamp: int, envelope: Envelope) -> list[Queue]:
+        """Return the queues of a message that lies in a topic and says that it came over AMQP.
+
+        It must lie where such messages go: nobody may forge those of another topic.
+        """
         vhost = self.vhosts.get(envelope.vhost)
-        if vhost is None:
+        if vhost is None or not self.publishing.may_lie_in(topic, vhost, envelope):
             return []
         return [one for one in vhost.targets(envelope, stamp) if one.facts.since <= stamp]
 
@@ -133,6 +138,10 @@ class Queues:
     def arrived(self, partition: Partition, queue: Queue) -> None:
         """Take note that a queue has got something."""
         self.progress.touched(partition, queue)
+
+    def advanced(self, partition: Partition) -> None:
+        """Take note that more of a partition is handed out, whoever got it."""
+        self.progress.mark(partition)
 
     # What queues ask.
 
@@ -166,31 +175,13 @@ class Queues:
 
     def bury(self, queue: Queue, entry: Entry, reason: str) -> None:
         """Dead-letter a message, and then take it as done."""
-        vhost = self.vhosts[queue.facts.vhost]
-        name = queue.rules.dead_letter_exchange
-        if name != DEFAULT and vhost.exchanges.find(name or "") is None:
-            queue.finish(entry, is_unacked=False)
-            return
         if entry.body is None:
             entry.body = self.load(entry)
-        if entry.body is None or self._tasks is None:
+        vhost = self.vhosts[queue.facts.vhost]
+        if entry.body is None or self._tasks is None or not has_grave(vhost, queue):
             queue.finish(entry, is_unacked=False)
-            return
-        self._tasks.create_task(self._bury(vhost, queue, entry, reason))
-
-    async def _bury(self, vhost: VirtualHost, queue: Queue, entry: Entry, reason: str) -> None:
-        envelope = dead_letter(queue, entry, reason, self.now_ms())
-        targets = vhost.targets(envelope)
-        circles = goes_in_circles(entry, reason, [one.name for one in targets])
-        without = [one.name for one in targets if one.name in circles]
-        try:
-            if not targets or len(without) < len(targets):
-                await self.publishing.publish(vhost, envelope, entry.body or b"", without)
-        except ChordMQError as error:
-            log.error("dead letter not stored", queue=queue.name, error=str(error))
-            queue.restore(entry)
-            return
-        queue.finish(entry, is_unacked=False)
+        else:
+            self._tasks.create_task(bury(self.publishing, vhost, queue, (entry, reason)))
 
     def due(self, queue: Queue, at_ms: int) -> None:
         """Have the queue's `expire` called at a time."""
@@ -266,7 +257,8 @@ class Queues:
         if there is None:
             made = Queue(replace(wanted, since=self.publishing.next_stamp()), rules, self)
             if wanted.durable and not wanted.exclusive:
-                await self._write([queue_entry(vhost.name, wanted.name, made.facts)])
+                entry = queue_entry(vhost.name, wanted.name, made.facts)
+                await self._write([*self._places_in(vhost.topic(wanted.name)), entry])
             there = vhost.queues.get(wanted.name)
             if there is None:
                 made.owner = owner if wanted.exclusive else None
@@ -278,6 +270,14 @@ class Queues:
         _compare(wanted, there.facts, ("durable", "exclusive", "auto_delete", "arguments"))
         self.used(there)
         return there
+
+    def _places_in(self, name: str) -> list[Stored]:
+        """Return what to store so that a restart gives nobody what was there before."""
+        topic = self._host.topics.find(name)
+        for partition in topic.partitions if topic is not None else ():
+            if self.following.follows(partition):
+                self.progress.mark(partition)
+        return self.progress.take()
 
     async def _begin(self, vhost: VirtualHost, queue: Queue) -> None:
         """Let a new queue begin at the end of its topic, or where it was told to."""
@@ -347,7 +347,8 @@ class Queues:
             return
         binding = replace(wanted, since=self.publishing.next_stamp())
         if self._is_durable(vhost, binding):
-            await self._write([binding_entry(vhost.name, binding, binding)])
+            entry = binding_entry(vhost.name, binding, binding)
+            await self._write([*self._places_in(vhost.topic(binding.source)), entry])
         if vhost.exchanges.find_binding(wanted) is None:
             vhost.exchanges.bind(binding)
             await self._write(self.following.begin_at_ends())

@@ -26,7 +26,6 @@ class VirtualHost:
         self.name = name
         self.exchanges = Exchanges()
         self.queues: dict[str, Queue] = {}
-        self.transient = topic_name(name, TRANSIENT)
         self.has_hierarchy = name == ROOT
         """Whether `amq.topic` shares its names with other fronts; prefixes keep others apart."""
         self._topics: dict[str, str] = {}
@@ -54,7 +53,7 @@ class VirtualHost:
         """Return the log topics in which there may be messages for queues."""
         names = {one.name for one in self.exchanges if one.durable}
         names |= {name for name, queue in self.queues.items() if queue.facts.durable}
-        return {self.transient, *map(self.topic, names)}
+        return {TRANSIENT, *map(self.topic, names)}
 
     def exchange(self, name: str) -> Exchange:
         """Return the exchange, or raise UnknownExchange."""
@@ -77,11 +76,11 @@ class VirtualHost:
     def place(self, exchange: Exchange | None, key: str) -> str | None:
         """Return the topic of what is published; None for a queue that there is not."""
         if exchange is not None:
-            return self.topic(exchange.name) if exchange.durable else self.transient
+            return self.topic(exchange.name) if exchange.durable else TRANSIENT
         queue = self.queues.get(key)
         if queue is None:
             return None
-        return self.topic(key) if queue.facts.durable else self.transient
+        return self.topic(key) if queue.facts.durable else TRANSIENT
 
     def targets(self, envelope: Envelope, stamp: int | None = None) -> list[Queue]:
         """Return the queues that a message goes to, or went to when it was published."""

@@ -188,6 +188,11 @@ class Channel:
         if consumer is not None:
             self.connection.front.queues.leave(consumer.queue, consumer)
         elif self.reply_consumer is not None and self.reply_consumer.tag == tag:
+            self._end_replies()
+
+    def _end_replies(self) -> None:
+        if self.reply_consumer is not None:
+            self.connection.front.replies.pop(self.reply_consumer.name, None)
             self.reply_consumer = None
 
     def close(self) -> None:
@@ -196,7 +201,7 @@ class Channel:
         for tag in list(self.consumers):
             self.cancel(tag)
         self.recover()
-        self.reply_consumer = None
+        self._end_replies()
         self.confirms = None
         self.connection.reader.forget(self.number)
 

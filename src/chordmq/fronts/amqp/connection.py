@@ -385,8 +385,6 @@ class AmqpConnection(Wire):
     def _leave(self) -> None:
         """Give back what the client had."""
         for channel in list(self._channels.values()):
-            if channel.reply_consumer is not None:
-                self.front.replies.pop(channel.reply_consumer.name, None)
             channel.close()
         self._channels.clear()
         self.thirsty.clear()

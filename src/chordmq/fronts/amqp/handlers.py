@@ -6,9 +6,18 @@ from typing import Any
 
 from pamqp import base, commands
 
-from chordmq.broker.queues.exchanges import DEFAULT, PREDECLARED, TYPES, Binding, Exchange
+from chordmq.broker.queues.exchanges import (
+    ALTERNATE,
+    DEFAULT,
+    PREDECLARED,
+    TYPES,
+    Binding,
+    Exchange,
+)
+from chordmq.broker.queues.places import filter_of_pattern
 from chordmq.broker.queues.queue import Queue, QueueFacts
-from chordmq.broker.security.acl import Operation
+from chordmq.broker.queues.virtual_host import HIERARCHICAL
+from chordmq.broker.security.acl import ANY, Operation
 from chordmq.codecs.amqp.frames import Publish, content_frames, method_frame
 from chordmq.errors import UnknownQueue
 from chordmq.fronts.amqp.channel import Channel, ChannelConsumer, ReplyConsumer, delivered
@@ -29,6 +38,22 @@ def reply(channel: Channel, method: base.Frame) -> None:
 def check(channel: Channel, operation: Operation, name: str) -> None:
     """Raise an error unless the client may do this with an exchange or queue."""
     channel.connection.check(operation, channel.connection.vhost.topic_if_known(name))
+
+
+def check_target(channel: Channel, exchange: object) -> None:
+    """Raise an error unless the client may publish to where its messages would be led."""
+    if isinstance(exchange, str) and exchange:
+        check(channel, Operation.WRITE, exchange)
+
+
+def check_pattern(channel: Channel, pattern: str) -> None:
+    """Raise an error unless the client may read the log topics that a pattern of keys means."""
+    wanted = filter_of_pattern(pattern).split("/")[:2]
+    if "#" in wanted or "+" in wanted or len(wanted) < 2:
+        channel.connection.check(Operation.READ, ANY)
+    else:
+        names = channel.connection.front.queues.publishing.names
+        channel.connection.check(Operation.READ, names.destination("/".join(wanted)).topic)
 
 
 def named(channel: Channel, name: str) -> str:
@@ -61,6 +86,7 @@ async def declare_exchange(channel: Channel, method: commands.Exchange.Declare) 
             raise Fault(403, f"exchange name '{name}' contains the reserved prefix 'amq.'")
         if vhost.exchanges.find(name) is None:
             check(channel, Operation.CREATE, name)
+            check_target(channel, (method.arguments or {}).get(ALTERNATE))
         wanted = Exchange(
             name=name,
             type=method.exchange_type,
@@ -115,6 +141,8 @@ def exchange_binding(
         vhost.exchange(name)
     check(channel, Operation.READ, method.source)
     check(channel, Operation.WRITE, method.destination)
+    if method.source == HIERARCHICAL and channel.connection.vhost.has_hierarchy:
+        check_pattern(channel, method.routing_key)
     return Binding(
         source=method.source,
         destination=method.destination,
@@ -139,6 +167,7 @@ async def declare_queue(channel: Channel, method: commands.Queue.Declare) -> Non
             raise Fault(403, f"queue name '{name}' contains the reserved prefix 'amq.'")
         if name not in connection.vhost.queues:
             check(channel, Operation.CREATE, name)
+            check_target(channel, (method.arguments or {}).get("x-dead-letter-exchange"))
         wanted = QueueFacts(
             vhost=connection.vhost.name,
             name=name,
@@ -203,6 +232,8 @@ def queue_binding(channel: Channel, method: commands.Queue.Bind | commands.Queue
     channel.connection.vhost.exchange(method.exchange)
     check(channel, Operation.READ, method.exchange)
     check(channel, Operation.WRITE, queue.name)
+    if method.exchange == HIERARCHICAL and channel.connection.vhost.has_hierarchy:
+        check_pattern(channel, method.routing_key)
     key = method.routing_key
     if not key and not method.queue:
         key = queue.name

@@ -8,7 +8,13 @@ from pamqp import commands
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.queues.exchanges import DEFAULT
-from chordmq.broker.queues.places import is_null, is_plain, record_time, visible_headers
+from chordmq.broker.queues.places import (
+    TRANSIENT,
+    is_null,
+    is_plain,
+    record_time,
+    visible_headers,
+)
 from chordmq.broker.queues.queue import Queue
 from chordmq.broker.security.acl import Operation
 from chordmq.codecs.amqp.content import Envelope, Properties, read_properties, with_reply_to
@@ -238,7 +244,8 @@ class Publisher:
             targets = vhost.targets(envelope)
             if name is None:
                 return Plan(None, None, (), 0, envelope, bool(targets))
-            connection.check(Operation.WRITE, name)
+            owner = vhost.topic_if_known(event.exchange or event.key)
+            connection.check(Operation.WRITE, owner if name == TRANSIENT else name)
             topic = await publishing.ensure(vhost, name)
         except ChordMQError as error:
             raise fault_of(error, PUBLISH) from None
