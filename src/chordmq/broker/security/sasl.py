@@ -34,16 +34,22 @@ class Exchange(ABC):
 
     async def step(self, message: bytes) -> Step:
         """Take the client's next message; raise AuthenticationFailed when it proves nothing."""
-        if len(message) > MESSAGE_SIZE_MAX:
-            raise self._failed("", "the message is too long")
-        try:
-            text = message.decode()
-        except UnicodeDecodeError:
-            raise self._failed("", "the message is not UTF-8") from None
-        return await self._step(text)
+        return await self._step(self._text(message))
+
+    def step_at_once(self, message: bytes) -> Step | None:
+        """Do as `step` if nobody else has to be asked, and return None if somebody has."""
+        return None
 
     @abstractmethod
     async def _step(self, text: str) -> Step: ...
+
+    def _text(self, message: bytes) -> str:
+        if len(message) > MESSAGE_SIZE_MAX:
+            raise self._failed("", "the message is too long")
+        try:
+            return message.decode()
+        except UnicodeDecodeError:
+            raise self._failed("", "the message is not UTF-8") from None
 
     def _failed(self, name: str, reason: str) -> AuthenticationFailed:
         return self._authenticator.failed(self._mechanism, name, self._address, reason)
@@ -74,7 +80,14 @@ class Scram(Exchange):
         self._server = ScramServer(mechanism, self._credential)
         self._has_begun = False
 
+    def step_at_once(self, message: bytes) -> Step:
+        """Take the client's next message; what proves it is in memory."""
+        return self._judge(self._text(message))
+
     async def _step(self, text: str) -> Step:
+        return self._judge(text)
+
+    def _judge(self, text: str) -> Step:
         server = self._server
         try:
             if not self._has_begun:

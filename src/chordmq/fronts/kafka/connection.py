@@ -278,6 +278,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         else:
             self._await(api, place, result)
         self._answers.append(place)
+        if place.is_ready and header.api_key == SASL_AUTHENTICATE:
+            self._heed_login()
 
     def _authenticate_bare(self, frame: memoryview) -> None:
         """Take a SASL message that comes without a request around it (handshake version 0)."""
