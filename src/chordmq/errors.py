@@ -149,7 +149,16 @@ class StorageFailed(ChordMQError):
     """The disk refused to read or write."""
 
 
-class NotLeader(ChordMQError):
+class Elsewhere(ChordMQError):
+    """Another node has to be asked."""
+
+    def __init__(self, reason: str, node: int = -1) -> None:
+        super().__init__(reason)
+        self.node = node
+        """Its number, where that is known."""
+
+
+class NotLeader(Elsewhere):
     """Another node leads this partition."""
 
 
@@ -245,7 +254,7 @@ class CoordinatorNotAvailable(ChordMQError):
     """No coordinator can be named now; try again shortly."""
 
 
-class NotCoordinator(ChordMQError):
+class NotCoordinator(Elsewhere):
     """Another node looks after this group or transactional id."""
 
 

@@ -6,8 +6,10 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from http import HTTPStatus
 from typing import Any
 
+import httpx
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -138,6 +140,26 @@ def test_the_java_admin_client_sees_nodes_moves_partitions_and_elects_leaders(
         for number, node in cluster.nodes.items()
     }
     assert held == {1: True, 2: False, 3: True}
+
+
+def test_http_may_be_asked_of_any_node(cluster: RunningCluster, name: str) -> None:
+    """A7: what only another node can answer is redirected there; the client goes on by itself."""
+    create(cluster.nodes[1], NewTopic(name, replica_assignment=[[2]], num_partitions=1))
+    everywhere(cluster, lambda node: bool(partitions(node, name)))
+    with httpx.Client(follow_redirects=True) as client:
+        for number, node in cluster.nodes.items():
+            path = f"{node.http}/v1/topics/{name}/records"
+            sent = client.post(path, json={"value": f"from {number}"})
+            assert sent.status_code in (HTTPStatus.OK, HTTPStatus.CREATED), sent.text
+        for node in cluster.nodes.values():
+            got = client.get(f"{node.http}/v1/topics/{name}/records?partition=0&position=earliest")
+            values = [record["value"] for record in got.json()["records"]]
+            assert values == ["from 1", "from 2", "from 3"]
+            (row,) = client.get(f"{node.http}/v1/topics/{name}").json()["partitions"]
+            assert (row["leader"], row["replicas"], row["in_sync"]) == (2, [2], [2])
+            assert row["held"] == (node is cluster.nodes[2])
+        moved = httpx.get(f"{cluster.nodes[1].http}/v1/topics/{name}/records?partition=0")
+        assert moved.status_code == HTTPStatus.TEMPORARY_REDIRECT
 
 
 def test_more_replicas_than_nodes_are_refused(cluster: RunningCluster, name: str) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from chordmq.broker.partition import Partition, Shared, log_settings
 from chordmq.broker.settings import TopicSettings
+from chordmq.cluster.state import NO_LEADER
 from chordmq.errors import NotLeader
 from chordmq.storage.absent import AbsentLog
 
@@ -19,12 +20,16 @@ class AbsentPartition(Partition):
 
     def read(self, offset: int, max_bytes: int, *, only_stable: bool = False) -> list[memoryview]:
         """Refuse: whoever asks goes to another node."""
-        raise NotLeader(f"{self.topic}-{self.index} is on other nodes")
+        raise self._elsewhere()
 
     async def delete_records(self, before: int) -> int:
         """Refuse."""
-        raise NotLeader(f"{self.topic}-{self.index} is on other nodes")
+        raise self._elsewhere()
 
     async def discard(self) -> None:
         """Tell all who wait that nothing comes; there are no files."""
         self._end()
+
+    def _elsewhere(self) -> NotLeader:
+        leader = self.replica.leader_hint[0] if self.replica is not None else NO_LEADER
+        return NotLeader(f"{self.topic}-{self.index} is on other nodes", leader)

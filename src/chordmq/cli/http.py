@@ -29,7 +29,7 @@ Body = dict[str, Any]
 
 
 def call(url: str, method: str, path: str, body: Body | None = None, **output: bool) -> Body:
-    """Return the node's answer, or end the command with its reason."""
+    """Return the answer of the node, or of one it names, or end the command with its reason."""
     import http.client
     import urllib.error
     import urllib.request
@@ -52,6 +52,9 @@ def call(url: str, method: str, path: str, body: Body | None = None, **output: b
         ) as answer:
             text = answer.read()
     except urllib.error.HTTPError as error:
+        place = error.headers.get("Location", "")
+        if error.code == http.HTTPStatus.TEMPORARY_REDIRECT and not place.startswith(url):
+            return call(place.removesuffix(path), method, path, body, **output)
         fail(_reason(error), EXIT_REFUSED, **output)
     except (OSError, http.client.HTTPException) as error:
         fail(f"cannot reach {url}: {_fault(error)}", EXIT_CANNOT_CONNECT, **output)

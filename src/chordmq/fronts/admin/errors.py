@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 
 from chordmq import errors
@@ -49,6 +49,7 @@ STATUSES: dict[type[ChordMQError], HTTPStatus] = {
     errors.QuotaExceeded: HTTPStatus.TOO_MANY_REQUESTS,
     errors.CoordinatorLoading: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.CoordinatorNotAvailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.NotCoordinator: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NotLeader: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.ShuttingDown: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StorageFailed: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -64,13 +65,25 @@ def status_of(error: ChordMQError) -> HTTPStatus:
     return STATUSES.get(type(error), HTTPStatus.BAD_REQUEST)
 
 
-def refuse(_request: Request, error: Exception) -> Response:
+def refuse(request: Request, error: Exception) -> Response:
     """Answer a request that the node refuses."""
     assert isinstance(error, ChordMQError)
+    if isinstance(error, errors.Elsewhere) and (place := _elsewhere(request, error.node)):
+        return RedirectResponse(place, HTTPStatus.TEMPORARY_REDIRECT)
     response = complaint(status_of(error), type(error).__name__, str(error))
     if isinstance(error, errors.QuotaExceeded):
         response.headers["retry-after"] = str(math.ceil(error.wait_s))
     return response
+
+
+def _elsewhere(request: Request, node: int) -> str:
+    """Return the address of the same thing on another node; none if that is not known."""
+    member = request.app.state.shared.broker().members.get(node)
+    endpoint = member.endpoint("http") if member is not None and member.is_live else None
+    if endpoint is None:
+        return ""
+    scheme = "https" if endpoint.tls else "http"
+    return str(request.url.replace(scheme=scheme, hostname=endpoint.host, port=endpoint.port))
 
 
 def refuse_by_status(request: Request, error: Exception) -> Response:

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.setting import Shown
 from chordmq.broker.topic import INTERNAL_TOPICS, Topic
@@ -51,10 +52,13 @@ class PartitionRow(msgspec.Struct, frozen=True):
     """One partition and what it holds."""
 
     partition: Index
-    leader: int
+    leader: Annotated[int, Meta(description="-1 while nobody leads.")]
     start_offset: Offset
     end_offset: Annotated[int, Meta(description="After the newest committed record.")]
     size_bytes: int
+    replicas: list[int]
+    in_sync: list[int]
+    held: Annotated[bool, Meta(description="Whether this node has it; else offsets are 0.")] = True
 
 
 class TopicDetail(msgspec.Struct, frozen=True):
@@ -172,17 +176,22 @@ def _detail(call: Call, topic: Topic) -> TopicDetail:
         name=topic.name,
         id=_id(topic),
         internal=topic.is_internal,
-        partitions=[
-            PartitionRow(
-                partition=partition.index,
-                leader=call.broker.node_id,
-                start_offset=partition.log.start_offset,
-                end_offset=partition.high_watermark,
-                size_bytes=partition.log.size,
-            )
-            for partition in topic.partitions
-        ],
+        partitions=[_partition(call, topic, partition) for partition in topic.partitions],
         settings=dict(topic.overrides),
+    )
+
+
+def _partition(call: Call, topic: Topic, partition: Partition) -> PartitionRow:
+    state = call.broker.topics.state(topic, partition.index)
+    return PartitionRow(
+        partition=partition.index,
+        leader=state.leader,
+        start_offset=partition.log.start_offset,
+        end_offset=partition.high_watermark,
+        size_bytes=partition.log.size,
+        replicas=list(state.replicas),
+        in_sync=list(state.isr),
+        held=not partition.is_absent,
     )
 
 
