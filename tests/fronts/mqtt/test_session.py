@@ -246,6 +246,24 @@ def test_a_crash_loses_no_message_of_qos_1(
     assert found - {b"before"} == {b"%d" % number for number in range(100)}
 
 
+def test_a_stop_in_order_repeats_nothing(
+    own_node: RunningNode, connect: Connect, name: str
+) -> None:
+    """E3, C13: each session's place is stored when the node stops."""
+    to: dict[str, Any] = {"to": own_node}
+    reader = kept(connect, "r", **to)
+    reader.subscribe(f"{name}/#", qos=1)
+    writer = connect(**to)
+    for number in range(20):
+        writer.publish(f"{name}/a", b"%d" % number, 1)
+    assert len(reader.messages(20)) == 20
+    reader.ping()
+    own_node.stop()
+    own_node.start()
+    reader = kept(connect, "r", **to)
+    assert reader.is_quiet()
+
+
 def test_a_crash_ends_no_subscription_and_publishes_wills(
     own_node: RunningNode, connect: Connect, name: str
 ) -> None:

@@ -20,13 +20,14 @@ from chordmq.codecs.mqtt.fields import write_binary
 from chordmq.codecs.mqtt.packets import Connect
 from chordmq.errors import ChordMQError
 from chordmq.fronts.mqtt import publications, subscribing, sys_topics
+from chordmq.fronts.mqtt.appends import MessageAppends
 from chordmq.fronts.mqtt.expiry import expiry_of
 from chordmq.fronts.mqtt.groups import READ_APART, Groups
 from chordmq.fronts.mqtt.mapping import Parcel, headers_of
-from chordmq.fronts.mqtt.publishing import Publishing
 from chordmq.fronts.mqtt.rules import Rules, read_rules
 from chordmq.fronts.mqtt.session import Session
 from chordmq.fronts.mqtt.settings import MqttSettings
+from chordmq.fronts.mqtt.sparkplug import certificate_of
 from chordmq.fronts.mqtt.subscriptions import Interest, Subscription
 from chordmq.fronts.mqtt.tails import Tail
 from chordmq.records.record import Headers, Record, prepare_headers, prepare_key
@@ -51,6 +52,8 @@ class Route(NamedTuple):
     headers: tuple[Headers, ...]
     """By QoS."""
     prepared_headers: tuple[bytes, ...]
+    certificate: str
+    """Where births of Sparkplug's edge nodes and devices are kept; nothing for other names."""
 
 
 class MqttFront:
@@ -73,7 +76,7 @@ class MqttFront:
         self.sessions: dict[str, Session] = {}
         self.dirty: dict[Session, None] = {}
         """Sessions whose progress is to be stored."""
-        self.publishing = Publishing(broker, self.tails)
+        self.appends = MessageAppends(broker, self.tails)
         self.tasks: asyncio.TaskGroup
         self.ready = asyncio.Event()
         self.messages_in = 0
@@ -182,6 +185,7 @@ class MqttFront:
             prepare_key(key),
             headers,
             tuple(map(prepare_headers, headers)),
+            certificate_of(name),
         )
 
     def reach(self, wanted: str) -> None:

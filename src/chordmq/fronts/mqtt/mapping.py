@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chordmq.broker.names import NAME_HEADER, name_of
+from chordmq.broker.retained import Retained
 from chordmq.codecs.mqtt.fields import write_binary
 from chordmq.codecs.mqtt.properties import NONE, Properties, UserProperties
 from chordmq.errors import InvalidRequest
@@ -98,6 +99,20 @@ def parcel_of(log_topic: str, record: Record) -> Parcel:
             others.append((header, value))
     parcel.headers = tuple(others)
     return parcel
+
+
+def parcel_of_retained(message: Retained) -> Parcel:
+    """Return a retained message as it is delivered."""
+    return Parcel(
+        name=message.name,
+        topic=write_binary(message.name.encode()),
+        payloads=[message.payload],
+        qos=message.qos,
+        retain=True,
+        headers=message.headers,
+        timestamp_ms=message.timestamp_ms,
+        expires_ms=message.expires_ms,
+    )
 
 
 def headers_of(name: str, qos: int, *, is_named: bool) -> Headers:

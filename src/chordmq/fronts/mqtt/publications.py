@@ -14,11 +14,12 @@ from chordmq.codecs.mqtt.packets import V5, Publish, Run, Will
 from chordmq.codecs.mqtt.properties import NONE
 from chordmq.codecs.mqtt.reasons import Reason
 from chordmq.errors import ChordMQError, PolicyViolation, TopicAccessDenied, UnknownTopic
+from chordmq.fronts.mqtt.appends import Done, Unit
 from chordmq.fronts.mqtt.errors import PUBLISH_REASONS, reason_of
 from chordmq.fronts.mqtt.mapping import EXPIRES, RETAIN, Extras, Parcel, extras_of
-from chordmq.fronts.mqtt.publishing import Done, Unit
 from chordmq.fronts.mqtt.rules import Action, Verdict
 from chordmq.fronts.mqtt.session import Session
+from chordmq.fronts.mqtt.sparkplug import certify
 from chordmq.fronts.mqtt.wills import message_of
 from chordmq.records.record import AlikeRecords, build_batch, prepare_headers, prepare_key
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from chordmq.fronts.mqtt.front import MqttFront, Route
     from chordmq.fronts.mqtt.handlers import Work
 
-RESERVED = ("$SYS/", "$share/", "$queue/", "$stream/")
+RESERVED = ("$SYS/", "$share/", "$queue/", "$stream/", "$sparkplug/")
 
 
 def publish_run(connection: "MqttConnection", session: Session, route: "Route", run: Run) -> None:
@@ -54,8 +55,11 @@ def publish_run(connection: "MqttConnection", session: Session, route: "Route", 
         connection.count(len(run.ids))
     else:
         done = partial(_plain_done, connection, size, len(run.payloads))
-    front.publishing.add(route.partition, Unit(parcel, records, route.headers[qos], done))
+    front.appends.add(route.partition, Unit(parcel, records, route.headers[qos], done))
     front.audit(session, "publish", f"{len(run.payloads)} to {route.name}")
+    if route.certificate:
+        for payload in run.payloads:
+            certify(front, route, payload, qos)
 
 
 def _plain_done(
@@ -213,6 +217,8 @@ def _publish(
     front.messages_in += 1
     unit = _unit(front, session, packet, route)
     front.audit(session, "publish", f"1 to {route.name}")
+    if route.certificate:
+        certify(front, route, packet.payload, packet.qos)
     connection.storing(len(packet.payload))
     if packet.qos == 2 and session.is_durable:
         _publish_once(connection, session, packet, (route, unit))
@@ -223,7 +229,7 @@ def _publish(
     if packet.retain:
         unit.done = _both(unit.done)
         _retain(front, packet, route.name, unit)
-    front.publishing.add(route.partition, unit)
+    front.appends.add(route.partition, unit)
 
 
 def _place(connection: "MqttConnection", packet: Publish) -> "Answer | None":
@@ -342,7 +348,7 @@ def _publish_once(
             epoch=0,
             sequence=sequence,
         )
-        front.publishing.append_alone(partition, batch, unit)
+        front.appends.append_alone(partition, batch, unit)
 
     session.when_stored(append)
 
@@ -373,6 +379,6 @@ async def publish_will(front: "MqttFront", session: Session, will: Will) -> None
         unit.done = lambda error: None
         if packet.retain:
             _retain(front, packet, route.name, unit)
-        front.publishing.add(route.partition, unit)
+        front.appends.add(route.partition, unit)
     except ChordMQError:
         front.refused += 1

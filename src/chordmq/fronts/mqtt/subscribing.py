@@ -4,19 +4,17 @@ from typing import TYPE_CHECKING
 
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.names import literal_topic
-from chordmq.broker.retained import Retained
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.subscriptions import check_filter, matches
 from chordmq.codecs.mqtt import writer
 from chordmq.codecs.mqtt.errors import ProtocolError
-from chordmq.codecs.mqtt.fields import write_binary
 from chordmq.codecs.mqtt.packets import Subscribe, Unsubscribe
 from chordmq.codecs.mqtt.reasons import Reason
 from chordmq.errors import ChordMQError, PolicyViolation, TopicAccessDenied
 from chordmq.fronts.mqtt import sys_topics
 from chordmq.fronts.mqtt.errors import SUBSCRIBE_REASONS, reason_of
 from chordmq.fronts.mqtt.groups import READ_APART, SHARE, STREAM, parsed
-from chordmq.fronts.mqtt.mapping import Parcel
+from chordmq.fronts.mqtt.mapping import parcel_of_retained
 from chordmq.fronts.mqtt.rules import Action, Verdict
 from chordmq.fronts.mqtt.session import Session
 from chordmq.fronts.mqtt.shared import SharedReader
@@ -146,20 +144,6 @@ def _send_retained(front: "MqttFront", one: Subscription) -> None:
             continue
         if one.is_granted or one.session.may_read(front.log_topic(message.name)):
             one.session.outbox.offer(parcel_of_retained(message), target)
-
-
-def parcel_of_retained(message: Retained) -> Parcel:
-    """Return a retained message as it is delivered."""
-    return Parcel(
-        name=message.name,
-        topic=write_binary(message.name.encode()),
-        payloads=[message.payload],
-        qos=message.qos,
-        retain=True,
-        headers=message.headers,
-        timestamp_ms=message.timestamp_ms,
-        expires_ms=message.expires_ms,
-    )
 
 
 async def unsubscribe(connection: "MqttConnection", session: Session, packet: Unsubscribe) -> None:

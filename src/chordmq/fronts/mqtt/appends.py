@@ -49,7 +49,7 @@ class Unit:
         ]
 
 
-class Publishing:
+class MessageAppends:
     """What waits for the end of this turn; one write and one flush then serve all of it."""
 
     def __init__(self, broker: Broker, tails: dict[Partition, Tail]) -> None:
