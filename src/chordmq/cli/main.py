@@ -36,6 +36,7 @@ COMMANDS = {
     "run": ("chordmq.cli.run", "run_app"),
     "groups": ("chordmq.cli.groups", "app"),
     "consumers": ("chordmq.cli.consumers", "consumers"),
+    "queues": ("chordmq.cli.queues", "queues"),
     "cluster": ("chordmq.cli.cluster", "app"),
     "users": ("chordmq.cli.users", "app"),
     "roles": ("chordmq.cli.roles", "app"),
