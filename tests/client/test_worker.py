@@ -96,6 +96,30 @@ async def test_every_message_is_processed_in_the_order_of_its_key(
     assert await lag(node, topic) == 0
 
 
+async def test_whole_partitions_can_be_kept_in_order(node: RunningNode, topic: str) -> None:
+    """D10: whatever the keys; different partitions still go on at the same time."""
+    seen: defaultdict[int, list[int]] = defaultdict(list)
+    done = asyncio.Event()
+    busy, most = 0, 0
+
+    @consumer(topic, group=topic, concurrency=3, order="partition")
+    async def note(message: Message) -> None:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0.001)
+        busy -= 1
+        seen[message.partition].append(message.offset)
+        if sum(map(len, seen.values())) == 100:
+            done.set()
+
+    await fill(node, topic, *(b"%d" % number for number in range(100)), keys=30)
+    async with running(node, note):
+        await done.wait()
+    assert all(offsets == sorted(offsets) for offsets in seen.values())
+    assert 1 < most <= 3
+
+
 async def test_a_message_is_tried_again_and_then_becomes_a_dead_letter(
     node: RunningNode, topic: str
 ) -> None:
