@@ -2,6 +2,7 @@
 
 import time
 
+import httpx
 import pytest
 
 from chordmq.codecs.mqtt.properties import Properties
@@ -141,6 +142,33 @@ def test_what_a_worker_has_not_answered_goes_to_another(connect: Connect, name: 
     second.subscribe(f"$share/g/{name}/#", qos=1)
     first.cut()
     assert second.messages(1) == [b"x"]
+
+
+def test_a_device_stays_with_its_worker(node: RunningNode, connect: Connect, name: str) -> None:
+    """E3: affinity by key, while there are partitions for all; who goes leaves its own."""
+    body = {"name": f"{name}.devices", "partitions": 4}
+    assert httpx.post(f"{node.http}/v1/topics", json=body).status_code == 201
+    bound = Properties(user=(("chordmq.affinity", "key"),))
+    workers = [connect(f"{name}-{number}") for number in range(2)]
+    for worker in workers:
+        worker.subscribe(f"$share/g/{name}/devices/#", qos=1, properties=bound)
+    writer = connect()
+    for number in range(80):
+        writer.publish(f"{name}/devices/d{number % 8}/t", b"%d" % number, 1)
+    found: list[dict[str, list[int]]] = [{}, {}]
+    for worker, devices in zip(workers, found, strict=True):
+        worker.send(b"\xc0\0")
+        while (one := worker.packet())[0] != 0xD0:
+            worker._early.insert(0, one)
+            message = worker.message()
+            devices.setdefault(message.topic, []).append(int(message.payload))
+    assert len(found[0]) + len(found[1]) == 8
+    assert all(found)
+    assert all(got == sorted(got) for devices in found for got in devices.values())
+    workers[0].cut()
+    for number in range(8):
+        writer.publish(f"{name}/devices/d{number}/t", b"more", 1)
+    assert workers[1].messages(8) == [b"more"] * 8
 
 
 def test_no_local_in_a_group_is_an_error(connect: Connect, name: str) -> None:

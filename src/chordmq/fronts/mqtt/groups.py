@@ -4,6 +4,8 @@ The name of a group is what its clients subscribe to: `$share/group/filter`, `$q
 of a log topic, or `$queue/name/filter`.
 """
 
+from typing import Protocol
+
 from chordmq.broker.broker import Broker
 from chordmq.broker.cursors.cursor import Policy
 from chordmq.broker.cursors.cursors import EARLIEST
@@ -29,6 +31,19 @@ def parsed(text: str) -> tuple[str, str, str]:
     return kind, name, wanted
 
 
+class Member(Protocol):
+    """One client's part in a group."""
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether the client is connected."""
+        ...
+
+    def wake(self) -> None:
+        """Look again what there is to take."""
+        ...
+
+
 class Groups:
     """The groups that are known, with or without clients."""
 
@@ -37,10 +52,32 @@ class Groups:
         self._names = names
         self._known: dict[str, tuple[str, str]] = {}
         """The log topic or the filter of each."""
+        self._bound: dict[str, dict[Member, None]] = {}
+        """Members that divide the partitions among them, by group."""
 
     def note(self, group: str, log_topic: str, wanted: str) -> None:
         """Take note of a group."""
         self._known[group] = (log_topic, wanted)
+
+    def bind(self, group: str, member: Member) -> None:
+        """Let a member have partitions for itself, as long as there are enough."""
+        self._bound.setdefault(group, {})[member] = None
+        self.divide(group)
+
+    def unbind(self, group: str, member: Member) -> None:
+        """Divide the partitions among the others."""
+        self._bound.get(group, {}).pop(member, None)
+        self.divide(group)
+
+    def divide(self, group: str) -> None:
+        """Have all members look again which partitions are theirs."""
+        for member in self._bound.get(group, ()):
+            member.wake()
+
+    def share_of(self, group: str, member: Member) -> tuple[int, int]:
+        """Return the number of a member among those that are there, and how many these are."""
+        there = [one for one in self._bound.get(group, ()) if one.is_there]
+        return (there.index(member), len(there)) if member in there else (0, 1)
 
     def load(self) -> None:
         """Take note of the groups that have an index in the log."""

@@ -97,7 +97,7 @@ class Reader(ABC, Generic[OneSource]):
         connection = outbox.connection
         if self.is_closed or connection is None:
             return
-        for source in list(self.sources.values()):
+        for source in self.turns():
             room = min(connection.window - len(outbox.flights), TAKEN_MAX)
             if room <= 0 or outbox.pending or not connection.has_room:
                 outbox.when_free(self.wake)
@@ -108,6 +108,10 @@ class Reader(ABC, Generic[OneSource]):
             if parcels is not None:
                 self._hand_on(parcels)
                 self.wake()
+
+    def turns(self) -> list[OneSource]:
+        """Return which partitions to read now."""
+        return list(self.sources.values())
 
     def _hand_on(self, parcels: list[Parcel]) -> None:
         for parcel in parcels:

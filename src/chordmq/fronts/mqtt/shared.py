@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from chordmq.fronts.mqtt.front import MqttFront
 
 BYTES_AT_ONCE = 128 * 1024
+AFFINITY = ("chordmq.affinity", "key")
+"""A user property of SUBSCRIBE: what has the same key goes to the same client of the group."""
 
 
 class SharedSource:
@@ -56,6 +58,31 @@ class SharedReader(Reader[SharedSource]):
         super().__init__(front, subscription, *what)
         self._group = group
         self._holder = f"{subscription.session.client_id}#{id(self):x}"
+        self._is_bound = AFFINITY in subscription.user
+        if self._is_bound:
+            front.groups.bind(group, self)
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether the client is connected."""
+        return self.outbox.connection is not None and not self.is_closed
+
+    def turns(self) -> list[SharedSource]:
+        """Return which partitions to read: with affinity those that are this client's."""
+        sources = list(self.sources.values())
+        if not self._is_bound:
+            return sources
+        number, count = self.front.groups.share_of(self._group, self)
+        if len(sources) < count:
+            return sources
+        sources.sort(key=lambda one: (one.partition.topic, one.partition.index))
+        return sources[number::count]
+
+    def pause(self) -> None:
+        """Take no more while the client is away; others take its partitions."""
+        super().pause()
+        if self._is_bound:
+            self.front.groups.divide(self._group)
 
     async def source(self, topic: Topic, partition: Partition, start_ms: int) -> SharedSource:
         """Join the group in one partition."""
@@ -85,6 +112,7 @@ class SharedReader(Reader[SharedSource]):
     def close(self) -> None:
         """Leave the group; others get what the client has not answered."""
         super().close()
+        self.front.groups.unbind(self._group, self)
         for source in self.sources.values():
             if not source.partition.is_closed:
                 source.cursor.leave(self._holder)
