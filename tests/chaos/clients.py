@@ -233,12 +233,11 @@ class Member(Reader):
         consumer.subscribe(sorted({topic for topic, _ in self.places}), on_assign=assigned)
 
     def after(self, consumer: Consumer) -> None:
-        try:
-            consumer.commit(asynchronous=False)
-        except KafkaException as error:
-            # It is read again by whoever comes next.
-            if error.args[0].fatal():
-                raise
+        """Commit; what is not committed is read again by whoever comes next.
+
+        Not waited for: librdkafka waits for a commit without end if it loses its coordinator.
+        """
+        consumer.commit(asynchronous=True)
 
 
 def read_of(consumer: str, sequence: int, message: Message, assignment: int = 0) -> Read:
