@@ -2,6 +2,7 @@
 
 import ctypes
 import signal
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -17,11 +18,18 @@ READY_TIMEOUT_S = 30.0
 class EtcdMembers:
     """Members on loopback; their addresses and data stay the same over restarts."""
 
-    def __init__(self, directory: Path, count: int = 1, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        count: int = 1,
+        options: Sequence[str] = (),
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.directory = directory
         self.ports = [free_port() for _ in range(count)]
         self._peers = [free_port() for _ in range(count)]
         self._options = options
+        self._tls = tls
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "EtcdMembers":
@@ -41,7 +49,8 @@ class EtcdMembers:
     @property
     def endpoints(self) -> tuple[str, ...]:
         """Return the addresses as clients want them."""
-        return tuple(f"http://127.0.0.1:{port}" for port in self.ports)
+        scheme = "https" if self._tls else "http"
+        return tuple(f"{scheme}://127.0.0.1:{port}" for port in self.ports)
 
     def start(self, member: int, *, wait: bool = True) -> None:
         """Start one member, on its old data if it has any."""
@@ -82,7 +91,9 @@ class EtcdMembers:
 
     def _is_healthy(self, member: int) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.endpoints[member]}/health", timeout=2) as answer:
+            with urllib.request.urlopen(
+                f"{self.endpoints[member]}/health", timeout=2, context=self._tls
+            ) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False

@@ -1,17 +1,22 @@
 """The store against a real etcd whose members are killed, paused and told to forget."""
 
 import asyncio
+import ssl
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+import trustme
 
 from chordmq.cluster.metastore.etcd import EtcdStore
 from chordmq.cluster.metastore.gateway import GatewaySettings
 from chordmq.cluster.metastore.store import Compare, HistoryLost, Put, StoreConflict
+from chordmq.cluster.settings import ClusterSettings
 from chordmq.errors import StoreUnavailable, UnknownOutcome
 from tests.cluster.etcd_members import EtcdMembers
 
@@ -168,3 +173,84 @@ async def test_a_password_is_shown_where_etcd_wants_one(tmp_path: Path) -> None:
 
         assert (await store.range("")).entries[0].value == b"1"
         await store.close()
+
+
+async def test_etcd_is_spoken_to_over_tls_with_certificates_on_both_sides(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    server, client = authority.issue_cert("127.0.0.1"), authority.issue_cert("node-1")
+    for name, held in (("server", server), ("client", client)):
+        held.private_key_pem.write_to_path(tmp_path / f"{name}.key")
+        held.cert_chain_pems[0].write_to_path(tmp_path / f"{name}.pem")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+    tls.load_cert_chain(tmp_path / "client.pem", tmp_path / "client.key")
+    options = [
+        "--cert-file", str(tmp_path / "server.pem"), "--key-file", str(tmp_path / "server.key"),
+        "--client-cert-auth", "--trusted-ca-file", str(tmp_path / "ca.pem"),
+    ]  # fmt: skip
+    with EtcdMembers(tmp_path / "etcd", options=options, tls=tls) as members:
+        settings = ClusterSettings(
+            store="etcd",
+            endpoints=",".join(members.endpoints),
+            ca=str(tmp_path / "ca.pem"),
+            certificate=str(tmp_path / "client.pem"),
+            key=str(tmp_path / "client.key"),
+        )
+        settings.check()
+        store = settings.open()
+        await store.commit([], [Put("a", b"1")])
+        stranger = replace(settings, certificate="", key="").open()
+
+        assert (await store.range("")).entries[0].value == b"1"
+        with pytest.raises((StoreUnavailable, UnknownOutcome)):
+            await stranger.commit([], [Put("a", b"2")])
+        await store.close()
+
+
+async def test_an_etcd_without_room_changes_nothing_and_says_so(tmp_path: Path) -> None:
+    """NOSPACE: reads go on, and so does whoever needs no change."""
+    with EtcdMembers(tmp_path / "etcd", options=["--quota-backend-bytes", "300000"]) as members:
+        store = store_at(*members.endpoints)
+        first = await store.commit([], [Put("a", b"1")])
+        with pytest.raises(StoreUnavailable, match="space"):
+            await fill(store)
+
+        entry = await store.get("a")
+
+        assert entry is not None
+        assert entry.revision == first
+        with pytest.raises(StoreUnavailable, match="space"):
+            await store.commit([], [Put("a", b"2")])
+        await store.close()
+
+
+async def fill(store: EtcdStore) -> None:
+    for number in range(100):
+        await store.commit([], [Put(f"fill/{number}", bytes(20_000))])
+
+
+async def test_a_watch_goes_on_while_etcd_forgets_its_history(etcd: EtcdMembers) -> None:
+    store = EtcdStore(GatewaySettings(endpoints=etcd.endpoints), "/c/forgetful/")
+    start = await store.commit([], [Put("n", b"0")])
+    seen: list[bytes] = []
+
+    async def follow() -> None:
+        async with aclosing(store.watch("n", start)) as watch:
+            async for events in watch:
+                seen.extend(event.entry.value for event in events if event.entry)
+                if len(seen) == 50:
+                    return
+
+    following = asyncio.ensure_future(follow())
+    for number in range(50):
+        newest = await store.commit([], [Put("n", b"%d" % number)])
+        if number % 10 == 9:
+            await asyncio.to_thread(
+                urllib.request.urlopen,
+                f"{etcd.endpoints[0]}/v3/kv/compaction",
+                msgspec.json.encode({"revision": str(newest)}),
+            )
+    await asyncio.wait_for(following, PATIENCE_S)
+
+    assert seen == [b"%d" % number for number in range(50)]
+    await store.close()
