@@ -198,7 +198,8 @@ class Broker:
         """Have coordinators look after what this node leads, and ask other nodes for the rest."""
         if self.clustering is None:
             return
-        for coordinator in (self.groups, self.transactions):
+        self.cursors.join(self.clustering.links)
+        for coordinator in (self.groups, self.transactions, self.cursors):
             self.topics.watchers.append(coordinator.look_again)
             self.clustering.replicas.on_turned.append(coordinator.look_again)
         Delegation(self.clustering.links, self.topics, self.transactions)

@@ -11,11 +11,12 @@ from chordmq.cluster.link import Caller, LinkDown, PeerRefused
 from chordmq.cluster.links import Handler
 from chordmq.cluster.state import NO_LEADER
 from chordmq.codecs.peer.frames import Body, Kind
-from chordmq.errors import ChordMQError, DecodeError, NotCommittedInTime, NotLeader, UnknownTopic
+from chordmq.errors import ChordMQError, DecodeError, NotCommittedInTime, NotLeader, UnknownTopicId
 
 TIMEOUT_S = 10.0
 ELECTION_WAIT_S = 5.0
 LOOK_INTERVAL_S = 0.05
+ATTEMPTS = 40
 
 _HEAD = struct.Struct(">16si")
 _OFFSET = struct.Struct(">q")
@@ -55,7 +56,9 @@ class Forwarding:
         task.add_done_callback(self._under_way.discard)
         return task
 
-    async def _append(self, partition: Partition, batch: memoryview) -> int:
+    async def _append(
+        self, partition: Partition, batch: memoryview, attempts: int = ATTEMPTS
+    ) -> int:
         await self._elected(partition)
         if partition.is_leader:  # it has become this node meanwhile
             return await append_here(partition, batch)
@@ -65,6 +68,9 @@ class Forwarding:
         try:
             answer = await self._nodes.ask(leader, Kind.APPEND, [head, batch], TIMEOUT_S)
         except PeerRefused as refusal:
+            if refusal.name == UnknownTopicId.__name__ and attempts:  # it has not heard of it yet
+                await asyncio.sleep(LOOK_INTERVAL_S)
+                return await self._append(partition, batch, attempts - 1)
             raise _error(refusal) from None
         except LinkDown as fault:
             raise NotCommittedInTime(f"node {leader} does not answer: {fault}") from None
@@ -85,7 +91,7 @@ class Forwarding:
         topic_id, index = _HEAD.unpack_from(body)
         partition = self._topics.partition(topic_id, index)
         if partition is None:
-            raise UnknownTopic("no such topic or partition")
+            raise UnknownTopicId("no such topic or partition")
         return [_OFFSET.pack(await append_here(partition, body[_HEAD.size :]))]
 
 

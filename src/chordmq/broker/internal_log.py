@@ -29,7 +29,7 @@ from chordmq.errors import (
 )
 from chordmq.records.batch import BatchHeader, walk
 from chordmq.records.marker import Marker, read_marker
-from chordmq.records.record import NewRecord, read_records
+from chordmq.records.record import NewRecord, build_batch, read_records
 
 log = structlog.get_logger(__name__)
 
@@ -80,6 +80,8 @@ class InternalTopic(Generic[Entry]):
     partitions: Callable[[BrokerSettings], int]
     write: Callable[[Entry], tuple[bytes, bytes | None]]
     read: Callable[[bytes, bytes | None], Entry | None]
+    is_written_anywhere: bool = False
+    """Whether nodes write that do not lead the partition; else they are refused."""
 
 
 class LoggedBatch(NamedTuple, Generic[Entry]):
@@ -164,7 +166,8 @@ class InternalLog(Generic[Entry]):
             return
         if partition.is_leader:
             raise CoordinatorLoading(f"{self._topic.name}-{index} is being read")
-        raise NotCoordinator(f"another node leads {self._topic.name}-{index}")
+        node = topics.state(topic, index).leader
+        raise NotCoordinator(f"another node leads {self._topic.name}-{index}", node)
 
     async def _reconcile(
         self, load: Callable[[int], Awaitable[None]], unload: Callable[[int], None]
@@ -185,6 +188,11 @@ class InternalLog(Generic[Entry]):
         topic = self._host.topics.find(self._topic.name)
         partitions = topic.partitions if topic is not None else ()
         return {one.index: one.leader_epoch for one in partitions if one.is_leader}
+
+    async def woken(self) -> None:
+        """Wait until partitions may have come, or changed their leader."""
+        await self._woken.wait()
+        self._woken.clear()
 
     def partition_of(self, name: str) -> int:
         """Return the partition that keeps a group or transactional id, as Kafka computes it."""
@@ -281,7 +289,13 @@ class InternalLog(Generic[Entry]):
                 await self._host.append_marker(name, partition, first.marker)
             else:
                 records = [record for entry in writes for record in entry.records]
-                await self._host.append_records(name, partition, records, producer=first.producer)
+                target = self._host.topics.get(name).partitions[partition]
+                if self._topic.is_written_anywhere and not target.is_leader:
+                    await target.forward(memoryview(build_batch(records)))
+                else:
+                    await self._host.append_records(
+                        name, partition, records, producer=first.producer
+                    )
             outcome = None
         except (NotLeader, NotEnoughReplicas) as error:
             log.info("not written", topic=name, partition=partition, error=str(error))

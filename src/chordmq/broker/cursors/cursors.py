@@ -1,8 +1,12 @@
-"""All shared cursors of the node: kept in a log, loaded from it, with one timer for all of them."""
+"""All shared cursors of the node: kept in a log, loaded from it, with one timer for all of them.
+
+A cursor is kept by the node that leads its partition, which reads it from the log when it begins to
+lead. The log is written by all nodes, and read from whoever leads it.
+"""
 
 import asyncio
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 import structlog
@@ -10,6 +14,7 @@ import structlog
 from chordmq.broker.alarm import Alarm
 from chordmq.broker.cursors.cursor import Cursor, Decided, Policy
 from chordmq.broker.cursors.dead_letters import bury
+from chordmq.broker.cursors.exchange import Exchange, Nodes, Opening, Rows
 from chordmq.broker.cursors.records import CursorKey, CursorRecord, CursorSnapshot, read, write
 from chordmq.broker.internal_log import Host, InternalLog, InternalTopic
 from chordmq.broker.partition import Partition
@@ -18,6 +23,7 @@ from chordmq.errors import ChordMQError, CoordinatorLoading, CoordinatorNotAvail
 
 log = structlog.get_logger(__name__)
 
+RETRY_S = 0.5
 EARLIEST, LATEST = -2, -1
 """Where a new cursor begins, instead of a time in milliseconds."""
 
@@ -33,6 +39,7 @@ CURSOR_TOPIC: InternalTopic[CursorRecord] = InternalTopic(
     partitions=lambda settings: 4,
     write=write,
     read=read,
+    is_written_anywhere=True,
 )
 
 Place = tuple[bytes, int]
@@ -55,6 +62,17 @@ class Cursors:
         self._tasks: asyncio.TaskGroup | None = None
         self.loaded = asyncio.Event()
         """Set once the log is read; until then consumers are asked to try again."""
+        self._led: dict[Place, int] = {}
+        """In a cluster: partitions whose cursors are kept here, and in which leader epoch."""
+        self._exchange: Exchange | None = None
+
+    def join(self, nodes: Nodes) -> None:
+        """Be part of a cluster: other nodes keep the cursors of what they lead."""
+        self._exchange = Exchange(nodes, self._host.topics, self._open_for, self._read)
+
+    def look_again(self) -> None:
+        """Take note that partitions may have come, or changed their leader."""
+        self._log.look_again()
 
     async def run(self) -> None:
         """Read the log, then serve until cancelled."""
@@ -62,8 +80,12 @@ class Cursors:
             self._tasks = tasks
             self._log.open(tasks)
             try:
-                await self._load()
-                await asyncio.Event().wait()
+                if self._exchange is None:
+                    await self._load()
+                    await asyncio.Event().wait()
+                while self._exchange is not None:
+                    await self._reconcile(self._exchange)
+                    await self._log.woken()
             finally:
                 self._stop()
 
@@ -89,6 +111,7 @@ class Cursors:
         target = self._host.topics.get(topic)
         if not 0 <= partition < len(target.partitions):
             raise UnknownTopic(f"{topic} has {len(target.partitions)} partitions, not {partition}")
+        self._check_led(target, partition)
         cursor = self.find(group, target.id, partition)
         if cursor is None:
             start = start_of(target.partitions[partition], start_ms)
@@ -96,6 +119,27 @@ class Cursors:
         elif policy is not None:
             cursor.policy = policy
         return cursor
+
+    async def open_anywhere(self, group: str, topic: str, partition: int, start_ms: int) -> None:
+        """Have a group's cursor on whichever node leads the partition."""
+        target = self._host.topics.get(topic)
+        if self._exchange is None or target.partitions[partition].is_leader:
+            await self.open(group, topic, partition, start_ms=start_ms)
+        else:
+            await self._exchange.open(Opening(group, topic, partition, start_ms))
+
+    async def _open_for(self, wanted: Opening) -> None:
+        """Open a cursor for another node."""
+        await self.open(wanted.group, wanted.topic, wanted.partition, start_ms=wanted.start_ms)
+
+    def _check_led(self, topic: Topic, index: int) -> None:
+        """Raise NotLeader, or CoordinatorLoading, unless the partition's cursors are kept here."""
+        partition = topic.partitions[index]
+        if self._exchange is None:
+            return
+        partition.check_leading()
+        if self._led.get((topic.id, index)) != partition.leader_epoch:
+            raise CoordinatorLoading(f"cursors of {topic.name}-{index} are being read")
 
     async def _create(self, key: CursorKey, start: int, policy: Policy | None) -> Cursor:
         now_ms = self._host.clock.now_ms()
@@ -157,6 +201,53 @@ class Cursors:
         """Raise CoordinatorLoading until the log is read."""
         if not self.loaded.is_set():
             raise CoordinatorLoading("cursors are being read from the log")
+
+    async def _read(self, log_partition: int) -> Rows:
+        """Return the newest state of each cursor in a partition of the log."""
+        found: dict[CursorKey, CursorRecord] = {}
+        async for batch in self._log.replay(log_partition):
+            for record in batch.entries:
+                found[record.key] = record
+        rows = (write(record) for record in found.values())
+        return [(key, value) for key, value in rows if value is not None]
+
+    async def _reconcile(self, exchange: Exchange) -> None:
+        """Keep the cursors of what this node leads, and let go of the others."""
+        led = {
+            (topic.id, one.index): one.leader_epoch
+            for topic in self._host.topics
+            for one in topic.partitions
+            if one.is_leader and not topic.is_internal
+        }
+        for cursor in list(self._by_name.values()):
+            place = (cursor.key.topic_id, cursor.key.partition)
+            if led.get(place) != self._led.get(place):
+                self._remove(cursor)
+        self._led = {place: led[place] for place in self._led if led.get(place) == self._led[place]}
+        new = {place: epoch for place, epoch in led.items() if place not in self._led}
+        try:
+            for key, snapshot in (await self._held(exchange, new)).items():
+                self._add(key, snapshot)
+            self._led |= new
+            self.loaded.set()
+        except ChordMQError as error:
+            log.warning("cursors not read yet", error=str(error))
+            asyncio.get_running_loop().call_later(RETRY_S, self.look_again)
+
+    async def _held(
+        self, exchange: Exchange, places: Collection[Place]
+    ) -> dict[CursorKey, CursorSnapshot]:
+        """Return what the log holds of the cursors in some partitions."""
+        topic = self._host.topics.find(CURSOR_TOPIC.name)
+        found: dict[CursorKey, CursorSnapshot] = {}
+        for partition in topic.partitions if topic is not None and places else ():
+            for key, value in await exchange.read(partition):
+                record = read(key, value)
+                if record is None or record.snapshot is None:
+                    continue
+                if (record.key.topic_id, record.key.partition) in places:
+                    found[record.key] = record.snapshot
+        return found
 
     async def _load(self) -> None:
         snapshots: dict[CursorKey, CursorSnapshot] = {}

@@ -118,7 +118,7 @@ class ShareCoordinator:
         has_grown = any(self._cursors.find(group_id, topic.id, other) for other in range(index))
         start_ms = EARLIEST if has_grown else self._start_ms(self.settings(group_id))
         try:
-            await self._cursors.open(group_id, name, index, start_ms=start_ms)
+            await self._cursors.open_anywhere(group_id, name, index, start_ms)
         except (UnknownTopic, UnknownTopicId):
             pass  # deleted meanwhile, which is not the member's fault
 

@@ -49,6 +49,7 @@ class Kind(IntEnum):
     TRANSACTION = 0x22
     APPEND = 0x23
     AUDIT = 0x24
+    CURSOR = 0x25
 
 
 class Head(NamedTuple):

@@ -171,8 +171,10 @@ def _checked(batches: Batches, *, may_renew: bool) -> list[Answer]:
 
 def _cursor(call: Call, session: ShareSession, place: Place) -> Cursor:
     """Return the group's cursor if the client may read the partition."""
-    topic = call.broker.partition_by_id(*place).topic
+    partition = call.broker.partition_by_id(*place)
+    topic = partition.topic
     call.check(Operation.READ, Kind.TOPIC, topic)
+    partition.check_leading()
     cursor = call.broker.cursors.find(session.group, *place)
     if cursor is None:
         raise UnknownTopic(f"group {session.group} does not read {topic}-{place[1]}")
