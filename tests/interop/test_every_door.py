@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
 
+import aio_pika
 import httpx
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
@@ -193,6 +194,21 @@ async def test_a_new_password_ends_kafka_connections(user: User) -> None:
         await again.call(MetadataRequest(topics=[]), MetadataResponse)
     for one in (consumer, again):
         one.close()
+
+
+async def test_a_new_password_ends_amqp_connections(user: User) -> None:
+    """C10, E4: as RabbitMQ does when an operator ends a connection: 320."""
+    host, port = user.node.amqp_address
+    connection = await aio_pika.connect(
+        host=host, port=port, login=user.name, password=f"{user.name}-pw"
+    )
+    ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    connection.close_callbacks.add(lambda _, error: ended.set_result(error))
+    body, path = {"password": "another-one"}, f"/v1/users/{user.name}/password"
+    assert (await user.admin.put(path, json=body)).status_code == 204
+    async with asyncio.timeout(20):
+        assert "log in again" in str(await ended)
+    await connection.close()
 
 
 async def test_who_sends_too_much_over_http_is_told_when_to_go_on(user: User) -> None:

@@ -156,13 +156,16 @@ class AmqpConnection(Wire):
         response: Any = answer.response  # bytes if they are no UTF-8
         data = response.encode() if isinstance(response, str) else bytes(response)
         try:
-            self._principal = await log_in(
+            login = await log_in(
                 self.front.authenticator, answer.mechanism, data, self.host, self.certified
             )
         except AuthenticationFailed as error:
             if not self.wants("authentication_failure_close"):
                 raise asyncio.CancelledError from None
             raise Fault(403, f"login was refused using {answer.mechanism}: {error}") from None
+        self._principal = login.principal
+        if self.front.authenticator is not None:
+            self.front.authenticator.logins.hold(self, login, self.force)
         self.login_name = self._principal.name
         if self._principal is ANONYMOUS and answer.mechanism == "PLAIN":
             self.login_name = data.split(b"\0")[1].decode(errors="replace")
@@ -384,6 +387,8 @@ class AmqpConnection(Wire):
 
     def _leave(self) -> None:
         """Give back what the client had."""
+        if self.front.authenticator is not None:
+            self.front.authenticator.logins.release(self)
         for channel in list(self._channels.values()):
             channel.close()
         self._channels.clear()

@@ -1,7 +1,7 @@
 """Lets AMQP clients in: PLAIN, AMQPLAIN and EXTERNAL, judged by the node's authenticator."""
 
 from chordmq.broker.security.auth import Authenticator
-from chordmq.broker.security.principal import ANONYMOUS, Principal
+from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
 from chordmq.codecs.amqp.tables import read_table
 from chordmq.errors import AuthenticationFailed, DecodeError
 from chordmq.fronts.amqp.errors import Fault
@@ -15,22 +15,22 @@ async def log_in(
     response: bytes,
     host: str,
     certified: Principal,
-) -> Principal:
+) -> Login:
     """Return who the client is; raise AuthenticationFailed if it does not prove it."""
     if mechanism == "EXTERNAL":
         if certified is ANONYMOUS:
             raise AuthenticationFailed("EXTERNAL needs a certificate that names a user")
-        return certified
+        return Login(certified)
     if mechanism == "ANONYMOUS":
         if authenticator is not None and authenticator.is_required:
             raise AuthenticationFailed("everybody has to log in")
-        return certified
+        return Login(certified)
     if mechanism not in ("PLAIN", "AMQPLAIN"):
         raise Fault(503, f"the mechanisms are {MECHANISMS}")
     name, password = _plain(response) if mechanism == "PLAIN" else _amqplain(response)
     if authenticator is None or not authenticator.is_on:
-        return ANONYMOUS  # nobody can be told from anybody
-    return (await authenticator.check_password(name, password, host, "PLAIN")).principal
+        return Login(ANONYMOUS)  # nobody can be told from anybody
+    return await authenticator.check_password(name, password, host, "PLAIN")
 
 
 def _plain(response: bytes) -> tuple[str, str]:

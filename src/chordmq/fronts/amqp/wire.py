@@ -240,8 +240,12 @@ class Wire(asyncio.Protocol):
 
     def drain(self) -> None:
         """Say goodbye: the node stops."""
+        self.force("the node is shutting down")
+
+    def force(self, reason: str) -> None:
+        """End the connection from our side, and say why."""
         if self._task is not None and not self.is_closing:
-            self._fault = FrameFault(320, "the node is shutting down")
+            self._fault = FrameFault(320, reason)
             self._arrived.set()
 
     def close(self, reason: str) -> None:
