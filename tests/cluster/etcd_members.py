@@ -35,7 +35,8 @@ class EtcdMembers:
     def __enter__(self) -> "EtcdMembers":
         try:
             for member in range(len(self.ports)):
-                self.start(member, wait=False)
+                if member not in self._processes:
+                    self.start(member, wait=False)
             for member in range(len(self.ports)):
                 self.wait_until_ready(member)
         except BaseException:

@@ -1,6 +1,7 @@
 """Adds, lists and deletes users, sets passwords, makes and revokes tokens."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from chordmq.cli.output import EXIT_REFUSED, EXIT_USAGE, fail, say, show_json, s
 
 if TYPE_CHECKING:
     from chordmq.broker.security.users import Users
+    from chordmq.cluster.image import Image
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,7 +30,7 @@ app = typer.Typer(
       chordmq --user admin users list
 
     Commands ask a running node over HTTP. With --data-dir they change the data directory of a node
-    that is stopped: whoever may write there needs no password.
+    that is stopped, or the etcd of a cluster: whoever may write there needs no password.
     """,
 )
 tokens = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make and revoke tokens.")
@@ -36,9 +38,12 @@ app.add_typer(tokens, name="token")
 
 Name = Annotated[str, typer.Argument(metavar="USER", help="The user.")]
 DataDir = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        "--data-dir", metavar="DIRECTORY", help="Change the data of a node that is stopped."
+        "--data-dir",
+        metavar="DIRECTORY",
+        help="Change the data of a node that is stopped; or name the etcd of a cluster, "
+        "http://host:2379[,...][#cluster.name].",
     ),
 ]
 NewPassword = Annotated[
@@ -171,28 +176,19 @@ def revoke_token(
     say(f"revoked {token_id}")
 
 
-def offline(data_dir: Path, work: Callable[["Users"], Awaitable[Any]]) -> Any:
-    """Work on the users of a node that is stopped, or end the command with the reason."""
+def offline(place: str, work: Callable[["Users"], Awaitable[Any]]) -> Any:
+    """Work on the users where they are kept, or end the command with the reason."""
     import asyncio
 
     from chordmq.broker.security.users import Users
     from chordmq.clock import SystemClock
-    from chordmq.cluster.image import Image
     from chordmq.errors import CannotStart, ChordMQError
-    from chordmq.storage.lock import DirectoryLock
-    from chordmq.storage.metadata.database import Database
 
     async def run() -> Any:
-        lock = DirectoryLock(data_dir)
-        try:
-            database = Database(data_dir / "meta.db")
-            try:
-                clock = SystemClock()
-                return await work(Users(Image.local(database, clock), clock))
-            finally:
-                database.close()
-        finally:
-            lock.release()
+        clock = SystemClock()
+        opening = of_cluster(place) if place.startswith(("http:", "https:")) else of_node(place)
+        async with opening as image:
+            return await work(Users(image, clock))
 
     try:
         return asyncio.run(run())
@@ -225,3 +221,38 @@ def _time(ms: int | None) -> str | None:
     return (
         None if ms is None else datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat("T", "seconds")
     )
+
+
+@asynccontextmanager
+async def of_node(directory: str) -> "AsyncIterator[Image]":
+    """Give the store of a node that is stopped."""
+    from chordmq.clock import SystemClock
+    from chordmq.cluster.image import Image
+    from chordmq.storage.lock import DirectoryLock
+    from chordmq.storage.metadata.database import Database
+
+    lock = DirectoryLock(Path(directory))
+    try:
+        database = Database(Path(directory) / "meta.db")
+        try:
+            yield Image.local(database, SystemClock())
+        finally:
+            database.close()
+    finally:
+        lock.release()
+
+
+@asynccontextmanager
+async def of_cluster(place: str) -> "AsyncIterator[Image]":
+    """Give the store of a cluster, whose nodes may be running."""
+    from chordmq.cluster.image import Image
+    from chordmq.cluster.settings import ClusterSettings
+
+    endpoints, _, name = place.partition("#")
+    settings = ClusterSettings(store="etcd", endpoints=endpoints, name=name or "chordmq")
+    settings.check()
+    store = settings.open()
+    try:
+        yield await Image.load(store)
+    finally:
+        await store.close()
