@@ -18,6 +18,7 @@ def main() -> int:
     arguments.add_argument("--etcd", type=int, default=3)
     arguments.add_argument("--faults", help="only these, with commas")
     arguments.add_argument("--no-disks", action="store_true", help="no power cuts, no full disks")
+    arguments.add_argument("--clocks", action="store_true", help="wrong clocks too, by libfaketime")
     arguments.add_argument("--directory", type=Path, help="keeps everything there")
     options = arguments.parse_args()
     plan = Plan(
@@ -27,6 +28,7 @@ def main() -> int:
         etcd=options.etcd,
         faults=tuple(options.faults.split(",")) if options.faults else (),
         disks=not options.no_disks,
+        clocks=options.clocks,
     )
     directory = options.directory or Path(tempfile.mkdtemp(prefix="chaos-"))
     print(f"seed {plan.seed}, {plan.nodes} nodes, {plan.etcd} etcd, everything in {directory}")

@@ -160,6 +160,13 @@ def two_leaders(history: History) -> Iterator[Finding]:
         newest[partition] = epoch
 
 
+def unequal_copies(history: History) -> Iterator[Finding]:
+    """Copies of a partition that are not the same bytes once all are in sync."""
+    for partition, sums in history.copies.items():
+        if len(set(sums.values())) > 1:
+            yield f"{partition}: {sums}"
+
+
 CHECKS: dict[str, Callable[[History], Iterator[Finding]]] = {
     "lost write": lost_writes,
     "duplicate": duplicates,
@@ -172,4 +179,5 @@ CHECKS: dict[str, Callable[[History], Iterator[Finding]]] = {
     "poll": polls,
     "unseen": unseen,
     "two leaders": two_leaders,
+    "unequal copies": unequal_copies,
 }

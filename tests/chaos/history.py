@@ -68,6 +68,8 @@ class History:
         """All that committed readers get once everything is healed."""
         self.leaders: list[tuple[str, int, int]] = []
         """Partition, leader epoch and leader, in the order in which the store took them."""
+        self.copies: dict[str, dict[str, str]] = {}
+        """A checksum of each copy of each partition, by partition and node, at the very end."""
         self._lock = threading.Lock()
 
     def write(self, write: Write) -> Write:

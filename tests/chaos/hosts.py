@@ -1,6 +1,7 @@
 """The programs of a cluster under test: nodes and members of etcd, each in its own namespace."""
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from tests.chaos.network import Network
 PATIENCE_S = 60.0
 STOP_S = 20.0
 KAFKA, HTTP = 9092, 8080
+FAKETIME = next(map(str, Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")), "")
+"""Lets a program's clock be set (Debian: faketime)."""
 
 
 class Host:
@@ -42,11 +45,16 @@ class Host:
         """Return whether the program is there."""
         return self._process is not None and self._process.poll() is None
 
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which it runs."""
+        return dict(os.environ)
+
     def start(self) -> None:
         """Start the program, on its old data if it has any."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.network.inside(self.name, self.command()), stdout=log, stderr=log,
+                env=self.environment(),
                 start_new_session=True, preexec_fn=_die_with_parent,
             )  # fmt: skip
 
@@ -138,6 +146,23 @@ class NodeHost(Host):
         self.disk: Disk | None = None
         self._settings = settings
         self.data = directory / f"disk{number}"
+        self._clock = directory / f"clock{number}"
+        self.can_err = False
+        """Whether the clock can be set wrong; the node is slower for it."""
+
+    def set_clock(self, seconds: int) -> None:
+        """Have the node's wall clock go wrong by so many seconds from now on."""
+        if self.can_err:
+            self._clock.write_text(f"{seconds:+d}\n")
+
+    def environment(self) -> dict[str, str]:
+        wrong = {
+            "LD_PRELOAD": FAKETIME,
+            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+        return super().environment() | (wrong if self.can_err else {})
 
     @property
     def kafka(self) -> str:

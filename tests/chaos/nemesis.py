@@ -39,9 +39,12 @@ class Nemesis:
             "halves": self.halves,
             "bridge": self.bridge,
             "store away": self.store_away,
+            "slow": self.slow,
             "kill etcd": self.kill_etcd,
             "pause etcd": self.pause_etcd,
         }
+        if all(node.can_err for node in nodes):
+            self.faults["wrong clock"] = self.wrong_clock
         if all(node.disk is not None for node in nodes):
             self.faults |= {
                 "power cut": self.power_cut,
@@ -78,6 +81,8 @@ class Nemesis:
         for host in hosts:
             host.resume()
         for node in self._nodes:
+            node.set_clock(0)
+            self._network.fast(node.name)
             if node.disk is not None:
                 node.disk.empty()
         self.revive()
@@ -149,6 +154,17 @@ class Nemesis:
         node = self._chance.choice(self._nodes)
         members = [member.name for member in self._etcd]
         return f"{node.name} without store", self._cut(_both(product([node.name], members)))
+
+    def slow(self) -> tuple[str, Undo]:
+        node = self._chance.choice(self._nodes)
+        self._network.slow(node.name)
+        return f"narrow line of {node.name}", lambda: self._network.fast(node.name)
+
+    def wrong_clock(self) -> tuple[str, Undo]:
+        node = self._chance.choice(self._nodes)
+        seconds = self._chance.choice([-60, 60])
+        node.set_clock(seconds)
+        return f"clock of {node.name} {seconds:+d} s", lambda: node.set_clock(0)
 
     def power_cut(self) -> tuple[str, Undo]:
         node = self._chance.choice(self._nodes)

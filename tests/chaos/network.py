@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 
 NFT = shutil.which("nft", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or "nft"
+TC = shutil.which("tc", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or "tc"
 IP = shutil.which("ip", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or "ip"
 
 
@@ -50,6 +51,15 @@ class Network:
         chain = f"chain f {{ type filter hook forward priority 0; {rules} }};"
         self._nft(f"table bridge {self._tag} {{ {chain} }}" if rules else "")
 
+    def slow(self, host: str) -> None:
+        """Have everything that a host sends wait in a queue behind a narrow line."""
+        shape = ("tbf", "rate", "2mbit", "burst", "16kbit", "latency", "400ms")
+        self._tc(host, "replace", *shape)
+
+    def fast(self, host: str) -> None:
+        """Give a host its full line again."""
+        self._tc(host, "del")
+
     def heal(self) -> None:
         """Let everything pass."""
         self.cut([])
@@ -70,6 +80,10 @@ class Network:
         self._ip("-n", space, "addr", "add", f"{self.addresses[host]}/24", "dev", "eth0")
         self._ip("-n", space, "link", "set", "eth0", "up")
         self._ip("-n", space, "link", "set", "lo", "up")
+
+    def _tc(self, host: str, act: str, *shape: str) -> None:
+        command = [TC, "-n", self._spaces[host], "qdisc", act, "dev", "eth0", "root", *shape]
+        subprocess.run(command, check=act != "del", capture_output=True)
 
     def _ip(self, *arguments: str) -> None:
         subprocess.run([IP, *arguments], check=True, capture_output=True)

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -43,6 +44,8 @@ class Plan:
     faults: tuple[str, ...] = ()
     """Only these; none means all."""
     disks: bool = True
+    clocks: bool = False
+    """Whether clocks may go wrong, for which nodes run slower."""
 
 
 @dataclass(slots=True)
@@ -93,6 +96,10 @@ def run(plan: Plan, directory: Path) -> Outcome:
         for client in readers:
             client.join()
         history.leaders = leaders(etcd[0].endpoint)
+        wait_for_copies(bootstrap)
+        for node in nodes:
+            node.stop()
+        history.copies = copies(nodes)
     history.save(directory / "history.jsonl")
     outcomes = [write.outcome for write in history.writes]
     return Outcome(
@@ -136,6 +143,8 @@ def cluster(
             NodeHost(number, network, directory, settings) for number in range(1, plan.nodes + 1)
         ]
         for node in nodes:
+            node.can_err = plan.clocks
+            node.set_clock(0)
             if plan.disks:
                 node.disk = Disk(node.data)
                 stack.callback(node.disk.close)
@@ -186,6 +195,31 @@ def create_topics(bootstrap: str, replicas: int) -> None:
             pass
         assert now_s() < deadline, "the topics have no leaders"
         time.sleep(0.1)
+
+
+def wait_for_copies(bootstrap: str) -> None:
+    """Wait until all copies are in sync."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    deadline = now_s() + PATIENCE_S
+    while True:
+        topics = admin.list_topics(timeout=5).topics
+        partitions = [p for n in (PLAIN, TRANSACTED) for p in topics[n].partitions.values()]
+        if all(set(p.isrs) == set(p.replicas) for p in partitions):
+            return
+        assert now_s() < deadline, "some copies do not catch up"
+        time.sleep(0.2)
+
+
+def copies(nodes: list[NodeHost]) -> dict[str, dict[str, str]]:
+    """Return the checksum of each copy of each partition, by partition and node."""
+    found: dict[str, dict[str, str]] = {}
+    for topic, index in PLACES + TRANSACTED_PLACES:
+        for node in nodes:
+            files = sorted((node.data / "data" / "topics" / f"{topic}-{index}").glob("*.log"))
+            if files:
+                digest = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+                found.setdefault(f"{topic}-{index}", {})[node.name] = digest
+    return found
 
 
 def wait_for_first(history: History) -> None:

@@ -27,6 +27,7 @@ def clean() -> History:
         history.reads.append(Read("group/1", offset, T, 0, offset, value))
     history.final.append(Read("final", 7, T, 1, 0, "t2"))
     history.reads.append(Read("group/1", 7, T, 1, 0, "t2"))
+    history.copies["topic-0"] = {"n1": "sum", "n2": "sum"}
     history.leaders += [("x", 0, 1), ("x", 0, 1), ("x", 1, -1), ("x", 2, 3)]
     return history
 
@@ -75,6 +76,10 @@ def split(history: History) -> None:
     history.leaders.append(("x", 2, 4))
 
 
+def diverge(history: History) -> None:
+    history.copies["topic-0"]["n2"] = "other"
+
+
 def go_back(history: History) -> None:
     history.leaders.append(("x", 1, 1))
 
@@ -99,6 +104,7 @@ def test_a_clean_history_is_clean() -> None:
         (repeat, "poll"),
         (split, "two leaders"),
         (go_back, "two leaders"),
+        (diverge, "unequal copies"),
     ],
 )
 def test_an_anomaly_is_found(spoil: Callable[[History], None], kind: str) -> None:
