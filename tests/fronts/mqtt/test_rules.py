@@ -49,7 +49,9 @@ def test_names(rules: str, name: str, verdict: Verdict) -> None:
         ("allow * all a/#", "#", Verdict.SILENT),
         ("allow * all a/+", "a/#", Verdict.SILENT),
         ("allow * all a/+", "a/b/c", Verdict.SILENT),
-        ("allow * all #; deny * all a/secret", "a/+", Verdict.DENIED),
+        ("allow * all #; deny * all a/secret", "a/+", Verdict.ALLOWED),
+        ("allow * all #; deny * all a/secret", "a/secret", Verdict.DENIED),
+        ("allow * all #; deny * all a/#", "a/+", Verdict.DENIED),
         ("allow * all #; deny * all a/secret", "b/#", Verdict.ALLOWED),
         ("allow * all #", "$SYS/#", Verdict.SILENT),
         ("allow * all $SYS/#", "#", Verdict.SILENT),
@@ -57,6 +59,13 @@ def test_names(rules: str, name: str, verdict: Verdict) -> None:
 )
 def test_filters(rules: str, wanted: str, verdict: Verdict) -> None:
     assert judged(rules, Action.SUBSCRIBE, wanted) is verdict
+
+
+def test_what_is_denied_is_kept_from_any_filter() -> None:
+    rules = Rules(read_rules("allow * all #; deny u all a/secret/#"))
+    assert rules.keeps_from("a/secret/x", "u", "c")
+    assert not rules.keeps_from("a/secret/x", "v", "c")
+    assert not rules.keeps_from("a/open", "u", "c")
 
 
 @given(FILTERS, FILTERS, NAMES)

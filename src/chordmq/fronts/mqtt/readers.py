@@ -114,8 +114,11 @@ class Reader(ABC, Generic[OneSource]):
         return list(self.sources.values())
 
     def _hand_on(self, parcels: list[Parcel]) -> None:
+        session = self.subscription.session
         for parcel in parcels:
-            if not self._wanted or matches(self._wanted, parcel.name):
+            is_wanted = not self._wanted or matches(self._wanted, parcel.name)
+            # The log topic was looked at when its source was opened.
+            if is_wanted and session.may_get(parcel.name, "", is_granted=True):
                 self.outbox.offer(parcel, self._target)
             elif parcel.source is not None:
                 parcel.source.settled(parcel.base_offset)

@@ -4,7 +4,6 @@ A rule is `allow|deny user publish|subscribe|all filter`. A rule that denies win
 is enough by itself; where no rule says anything, the ACL of the log topic decides.
 """
 
-from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -15,7 +14,6 @@ from chordmq.broker.subscriptions import (
     check_filter,
     has_wildcard,
     matches,
-    overlaps,
 )
 from chordmq.errors import InvalidPattern, InvalidSetting
 
@@ -71,31 +69,33 @@ class Rules:
 
     def __init__(self, rules: list[Rule]) -> None:
         self._rules = rules
+        self._has_denials = any(not rule.is_allowing for rule in rules)
 
     def judge(self, action: Action, name: str, user: str, client: str) -> Verdict:
         """Return what the rules say of a name to publish to, or a filter to subscribe to.
 
-        A filter is allowed if everything that it can match is; it is denied if anything is.
+        A filter is allowed or denied if everything that it can match is. Of one that can match
+        more than is denied, what is denied is left out: see `keeps_from`.
         """
         verdict = Verdict.SILENT
-        fits = _fits_name if action is Action.PUBLISH else _covers
-        touches: Callable[[str, str], bool] = matches if action is Action.PUBLISH else overlaps
+        fits = matches if action is Action.PUBLISH else _covers
         for rule in self._rules:
             if action not in rule.actions or rule.user not in (EVERYBODY, user):
                 continue
             wanted = _filled(rule.filter, user, client)
             if wanted is None:
                 continue
-            if rule.is_allowing:
-                if verdict is Verdict.SILENT and fits(wanted, name):
-                    verdict = Verdict.ALLOWED
-            elif touches(wanted, name):
-                return Verdict.DENIED
+            if fits(wanted, name):
+                if not rule.is_allowing:
+                    return Verdict.DENIED
+                verdict = Verdict.ALLOWED
         return verdict
 
-
-def _fits_name(wanted: str, name: str) -> bool:
-    return matches(wanted, name)
+    def keeps_from(self, name: str, user: str, client: str) -> bool:
+        """Return whether a client must not get messages of a name, whatever filter finds them."""
+        return (
+            self._has_denials and self.judge(Action.SUBSCRIBE, name, user, client) is Verdict.DENIED
+        )
 
 
 def _filled(wanted: str, user: str, client: str) -> str | None:

@@ -81,6 +81,12 @@ class Session:
             self.principal, self.host, Operation.READ, Kind.TOPIC, log_topic
         )
 
+    def may_get(self, name: str, log_topic: str, *, is_granted: bool) -> bool:
+        """Return whether the client may have the messages of a name."""
+        if self._front.rules.keeps_from(name, self.principal.name, self.client_id):
+            return False
+        return is_granted or self.may_read(log_topic)
+
     # Subscriptions.
 
     def subscribe(self, subscription: Subscription) -> bool:
@@ -113,7 +119,7 @@ class Session:
             for one in self.subscriptions.values()
             if matches(one.filter, parcel.name)
             and parcel.base_offset >= one.since.get(tail, 0)
-            and (one.is_granted or self.may_read(tail.partition.topic))
+            and self.may_get(parcel.name, tail.partition.topic, is_granted=one.is_granted)
         ]
         return target_of(self, found) if found else None
 

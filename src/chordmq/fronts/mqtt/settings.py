@@ -1,6 +1,7 @@
 """What can be set for MQTT."""
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from chordmq.fronts.certificates import TlsSettings
 from chordmq.fronts.listener import ListenerSettings
@@ -38,6 +39,8 @@ class MqttSettings(ListenerSettings):
     """Rules by topic filter, with semicolons between: `allow|deny user publish|subscribe|all
     filter`; `*` stands for every user, `%u` in the filter for the user and `%c` for the client
     id."""
+    subscribe_denied: Literal["not-authorized", "unspecified"] = "not-authorized"
+    """What MQTT 5 clients are told of a filter that they may not subscribe to: 0x87 or 0x80."""
     sys_interval_s: float = 10.0
     """How often the topics below `$SYS` are told to who has subscribed to them; 0 for never."""
 

@@ -41,7 +41,7 @@ async def subscribe(connection: "MqttConnection", session: Session, packet: Subs
         try:
             is_new = await add(front, one)
         except ChordMQError as error:
-            reasons.append(reason_of(error, SUBSCRIBE_REASONS))
+            reasons.append(_refusal(front, error))
             faults.append(str(error))
             continue
         reasons.append(options.qos)
@@ -57,6 +57,14 @@ async def subscribe(connection: "MqttConnection", session: Session, packet: Subs
     for one in retained:
         _send_retained(front, one)
     front.audit(session, "subscribe", ", ".join(wanted for wanted, _ in packet.filters))
+
+
+def _refusal(front: "MqttFront", error: ChordMQError) -> Reason:
+    reason = reason_of(error, SUBSCRIBE_REASONS)
+    is_hidden = front.settings.subscribe_denied == "unspecified"
+    if reason is Reason.NOT_AUTHORIZED and is_hidden:
+        return Reason.UNSPECIFIED_ERROR
+    return reason
 
 
 async def add(front: "MqttFront", one: Subscription) -> bool:
@@ -142,7 +150,8 @@ def _send_retained(front: "MqttFront", one: Subscription) -> None:
     for message in list(front.broker.retained.tree.matching(one.filter)):
         if message.expires_ms is not None and message.expires_ms <= now_ms:
             continue
-        if one.is_granted or one.session.may_read(front.log_topic(message.name)):
+        log_topic = front.log_topic(message.name)
+        if one.session.may_get(message.name, log_topic, is_granted=one.is_granted):
             one.session.outbox.offer(parcel_of_retained(message), target)
 
 

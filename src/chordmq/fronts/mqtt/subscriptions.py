@@ -102,6 +102,6 @@ class Interest:
     def _find(self, name: str, log_topic: str) -> list[Target]:
         by_session: dict[Session, list[Subscription]] = {}
         for one in self._tree.find(name):
-            if one.is_granted or one.session.may_read(log_topic):
+            if one.session.may_get(name, log_topic, is_granted=one.is_granted):
                 by_session.setdefault(one.session, []).append(one)
         return [target_of(session, found) for session, found in by_session.items()]
