@@ -21,6 +21,7 @@ help: ## say what each target does
 setup: .venv/installed ## make .venv with every locked package
 
 run: .venv/installed ## start everything, with data in ./data
+	@$(BIN)/python scripts/system_packages.py run || echo "Going on without the data pipeline, which needs Java."
 	@$(BIN)/chordmq up $(ARGS)
 
 test: .venv/installed tools ## run the tests, with real clients (TESTS=tests/storage narrows them)

@@ -25,6 +25,8 @@ def module(name: str) -> Present:
 VENV = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
 GROUPS: dict[str, dict[str, Present]] = {
     "setup": {VENV: module("ensurepip")},
+    # The data pipeline; without it the node runs alone.
+    "run": {"default-jre-headless": command("java")},
     "test": {
         "kcat": command("kcat"),
         "default-jdk-headless": command("javac"),
@@ -33,6 +35,7 @@ GROUPS: dict[str, dict[str, Present]] = {
         "mosquitto-clients": command("mosquitto_rr"),
         "chromium": command("chromium"),
         "etcd-server": command("etcd"),
+        "prometheus": command("promtool"),
         "rabbitmq-server": lambda: Path("/usr/lib/rabbitmq/bin/rabbitmq-server").exists(),
         "g++": lambda: Path("/usr/bin/g++").exists(),
         "capnproto": lambda: Path("/usr/bin/capnp").exists(),

@@ -1,0 +1,129 @@
+"""What deploys ChordMQ elsewhere: images, Compose, the chart, systemd, alerts and dashboards."""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from chordmq.config import known, load, variable
+from chordmq_spark.progress import COUNTERS, GAUGES
+from tests.deploy.chart import render
+from tests.running_node import RunningNode
+
+ROOT = Path(__file__).parent.parent.parent
+DEPLOY = ROOT / "deploy"
+CHART = ROOT / "charts" / "chordmq"
+_METRIC = re.compile(r"\b(?:chordmq|process)_[a-z_]+\b")
+
+
+def settle(environment: dict[str, Any]) -> None:
+    """Have the node read settings as a container gives them, each of which it has to know."""
+    assert set(environment) <= {variable(name) for name in known()}
+    texts = {name: re.sub(r"\$\{\w+:-(\w*)\}", r"\1", str(v)) for name, v in environment.items()}
+    load(None, environment={**texts, "CHORDMQ_INSECURE": "true"}, assignments=[])
+
+
+def test_the_images_recipe_has_no_finding() -> None:
+    """B8, E15: hadolint reads it as the best practices want it."""
+    linter = Path(sys.executable).parent / "hadolint"
+    command = [str(linter), "--failure-threshold", "info", str(DEPLOY / "Dockerfile")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "")
+
+
+def test_the_image_copies_only_what_is_there() -> None:
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.M)
+    assert copied
+    for source in " ".join(copied).split():
+        assert (ROOT / source).exists(), source
+
+
+def test_compose_starts_nodes_with_settings_that_exist() -> None:
+    """B8: every variable of every service is a setting of the node."""
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    services = compose["services"]
+    assert {profile for one in services.values() for profile in one["profiles"]} == {
+        "single",
+        "cluster",
+        "iot",
+    }
+    nodes = [one for one in services.values() if one.get("image") == "chordmq"]
+    assert len(nodes) == 4
+    for node in nodes:
+        settle(node["environment"])
+    named = {volume.split(":")[0] for one in services.values() for volume in one.get("volumes", [])}
+    assert named <= set(compose["volumes"])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"replicas": 3, "etcd": "http://etcd:2379", "insecure": True},
+        {
+            "tlsSecret": "certificates",
+            "environment": {"CHORDMQ_KAFKA_CONNECTIONS_MAX": 5},
+            "storage": {"className": "fast"},
+            "serviceMonitor": True,
+            "pipeline": {"enabled": True, "mongodb": "mongodb://m"},
+            "gateways": {"enabled": True},
+        },
+    ],
+)
+def test_the_chart_makes_objects_whose_parts_fit(values: dict[str, Any]) -> None:
+    """B8, E15: selectors find their pods, ports their names, settings exist."""
+    objects = render(CHART, values)
+    kinds = [one["kind"] for one in objects]
+    assert {"Service", "StatefulSet", "PodDisruptionBudget"} <= set(kinds)
+    sets = {one["metadata"]["name"]: one for one in objects if one["kind"] == "StatefulSet"}
+    for one in sets.values():
+        labels = one["spec"]["template"]["metadata"]["labels"]
+        assert one["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    node = sets["demo"]["spec"]["template"]["spec"]["containers"][0]
+    settle({row["name"]: row["value"] for row in node["env"]})
+    ports = {port["name"] for port in node["ports"]}
+    assert {node["readinessProbe"]["httpGet"]["port"]} <= ports
+    assert kinds.count("ServiceMonitor") == int(bool(values.get("serviceMonitor")))
+    assert ("demo-pipeline" in sets) == bool(values.get("pipeline"))
+
+
+def test_the_unit_of_systemd_is_sound() -> None:
+    unit = DEPLOY / "systemd" / "chordmq.service"
+    command = ["systemd-analyze", "verify", "--recursive-errors=no", str(unit)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_prometheus_takes_the_alert_rules() -> None:
+    """D15: promtool finds nothing wrong with them."""
+    rules = DEPLOY / "prometheus" / "rules.yaml"
+    result = subprocess.run(
+        ["promtool", "check", "rules", rules], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_rules_and_dashboards_speak_of_metrics_that_exist(node: RunningNode) -> None:
+    """D15: none of them would show an empty panel."""
+    with urllib.request.urlopen(f"{node.http}/metrics") as answer:
+        there = set(re.findall(r"^# TYPE (\S+)", answer.read().decode(), re.M))
+    there |= {f"chordmq_pipeline_{name}" for name in GAUGES}
+    there |= {f"chordmq_pipeline_{name}_total" for name in COUNTERS}
+    asked = set(_METRIC.findall((DEPLOY / "prometheus" / "rules.yaml").read_text()))
+    boards = [json.loads(path.read_text()) for path in (DEPLOY / "grafana").glob("*.json")]
+    for board in boards:
+        assert board["panels"], board["title"]
+        for panel in board["panels"]:
+            asked |= set(_METRIC.findall(panel["targets"][0]["expr"]))
+    assert asked - there == set()
+
+
+def test_the_dashboards_are_those_that_the_script_writes() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "dashboards.py"), "--check"]
+    assert subprocess.run(command, check=False).returncode == 0
