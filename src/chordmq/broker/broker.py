@@ -199,7 +199,7 @@ class Broker:
         if self.clustering is None:
             return
         self.cursors.join(self.clustering.links)
-        for coordinator in (self.groups, self.transactions, self.cursors):
+        for coordinator in (self.groups, self.transactions, self.cursors, self.retained):
             self.topics.watchers.append(coordinator.look_again)
             self.clustering.replicas.on_turned.append(coordinator.look_again)
         Delegation(self.clustering.links, self.topics, self.transactions)

@@ -11,6 +11,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
 
+from chordmq.broker.partition import Partition
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.security.permissions import Permissions
 from chordmq.broker.settings import BrokerSettings
@@ -188,6 +189,49 @@ class InternalLog(Generic[Entry]):
         topic = self._host.topics.find(self._topic.name)
         partitions = topic.partitions if topic is not None else ()
         return {one.index: one.leader_epoch for one in partitions if one.is_leader}
+
+    async def follow(
+        self, apply: Callable[[LoggedBatch[Entry]], None], ready: Callable[[], None]
+    ) -> None:
+        """Have all applied that the log holds, and that other nodes write if it is copied here.
+
+        `ready` is called each time when all that is committed so far is applied.
+        """
+        offsets: dict[int, int] = {}
+        while True:
+            self._woken.clear()
+            topic = self._host.topics.find(self._topic.name)
+            for partition in topic.partitions if topic is not None else ():
+                if not partition.is_absent:
+                    offsets[partition.index] = self._apply_new(partition, offsets, apply)
+                    partition.wait(self)
+            ready()
+            if self._host.topics.is_alone:
+                return  # nobody else writes
+            await self._woken.wait()
+
+    def wake(self) -> None:
+        """Take note that a followed partition has more."""
+        self._woken.set()
+
+    def _apply_new(
+        self,
+        partition: Partition,
+        offsets: Mapping[int, int],
+        apply: Callable[[LoggedBatch[Entry]], None],
+    ) -> int:
+        """Apply what is committed and new in a partition; return where it ends."""
+        offset = max(offsets.get(partition.index, 0), partition.log.start_offset)
+        try:
+            while found := partition.read(offset, READ_BYTES):
+                for data in found:
+                    for position, header in walk(data):
+                        offset = header.next_offset
+                        batch = data[position : position + header.size]
+                        apply(self._read_batch(partition.index, header, batch))
+        except ChordMQError as error:  # the copy is being moved or mended; there will be news
+            log.warning("log not followed", topic=self._topic.name, error=str(error))
+        return offset
 
     async def woken(self) -> None:
         """Wait until partitions may have come, or changed their leader."""

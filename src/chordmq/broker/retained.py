@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 import structlog
 
-from chordmq.broker.internal_log import Host, InternalLog, InternalTopic
+from chordmq.broker.internal_log import Host, InternalLog, InternalTopic, LoggedBatch
 from chordmq.broker.subscriptions import ONE, REST, SEPARATOR
 from chordmq.errors import ChordMQError, CoordinatorLoading, DecodeError, PolicyViolation
 from chordmq.records.record import Headers
@@ -55,6 +55,7 @@ RETAINED_TOPIC: InternalTopic[Retained] = InternalTopic(
     partitions=lambda settings: 1,
     write=write,
     read=read,
+    is_written_anywhere=True,
 )
 
 
@@ -145,15 +146,24 @@ class RetainedMessages:
         async with asyncio.TaskGroup() as tasks:
             self._log.open(tasks)
             try:
-                async for batch in self._log.replay():
-                    for message in batch.entries:
-                        self.tree.set(message)
-                self.loaded.set()
-                log.info("retained messages loaded", messages=len(self.tree))
+                await self._log.follow(self._apply, self._ready)
                 await asyncio.Event().wait()
             finally:
                 self.loaded.clear()
                 self._log.close()
+
+    def look_again(self) -> None:
+        """Take note that the log may have come, or another copy of it."""
+        self._log.look_again()
+
+    def _apply(self, batch: LoggedBatch[Retained]) -> None:
+        for message in batch.entries:
+            self.tree.set(message)
+
+    def _ready(self) -> None:
+        if not self.loaded.is_set():
+            self.loaded.set()
+            log.info("retained messages loaded", messages=len(self.tree))
 
     def keep(self, message: Retained, count_max: int) -> asyncio.Future[None]:
         """Keep a message, or drop that of its name; the future is done when the log has it.

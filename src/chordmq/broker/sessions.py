@@ -133,6 +133,7 @@ SESSION_TOPIC: InternalTopic[Entry] = InternalTopic(
     partitions=lambda settings: 4,
     write=write,
     read=read,
+    is_written_anywhere=True,
 )
 
 
