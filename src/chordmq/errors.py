@@ -416,3 +416,35 @@ class QueueLocked(ChordMQError):
 
 class DeclaredOtherwise(ChordMQError):
     """A queue or exchange is there, but not as it was asked for."""
+
+
+class UnknownDevice(ChordMQError):
+    """Nothing is known of a device of this id."""
+
+
+class InvalidShadow(ChordMQError):
+    """A shadow cannot be changed like this."""
+
+
+class ShadowTooLarge(ChordMQError):
+    """The shadow would get larger than shadows may be."""
+
+
+class StaleVersion(ChordMQError):
+    """The shadow has changed since the version that the change was made for."""
+
+
+class UnknownCommand(ChordMQError):
+    """The device has no command of this id."""
+
+
+class CommandExists(ChordMQError):
+    """The device has another command of this id."""
+
+
+class CommandEnded(ChordMQError):
+    """The command has ended already, so that nothing can be done about it."""
+
+
+class CommandQueueFull(ChordMQError):
+    """As many commands wait for the device as may."""
