@@ -13,7 +13,7 @@ import structlog
 
 from chordmq.broker import extensions
 from chordmq.broker.broker import Broker
-from chordmq.broker.clustering import Clustering, Seat
+from chordmq.broker.clustering import Clustering, Seat, join
 from chordmq.broker.crowds import crowd_measures
 from chordmq.broker.flusher import Flusher, exit_at_once
 from chordmq.broker.interceptors import Interceptors
@@ -24,7 +24,6 @@ from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.security.users import Users
 from chordmq.clock import Clock
-from chordmq.cluster.image import Image
 from chordmq.cluster.measures import ring_measures
 from chordmq.cluster.state import Endpoint
 from chordmq.config import Config, demands_login, is_loopback, knows_certificates
@@ -32,8 +31,6 @@ from chordmq.errors import (
     BrokerIdTaken,
     CannotStart,
     ShuttingDown,
-    StoreUnavailable,
-    UnknownOutcome,
 )
 from chordmq.fronts.admin.app import Admin, application
 from chordmq.fronts.admin.call import Shared
@@ -267,12 +264,10 @@ class Node:
         store = settings.open()
         stack.push_async_callback(store.close)
         try:
-            image = await Image.load(store)
-            clustering = Clustering(image, config.broker, settings, self.clock)
-            await clustering.register(seat)
-            trust(config.data_dir)
-        except (StoreUnavailable, UnknownOutcome, BrokerIdTaken) as error:
+            clustering = await join(store, seat, config.broker, settings, self.clock)
+        except BrokerIdTaken as error:
             raise CannotStart(f"This node cannot join its cluster: {error}.") from None
+        trust(config.data_dir)
         stack.push_async_callback(clustering.registration.end)
         self._stands_in_the_way = "the logs are being recovered"
         return clustering

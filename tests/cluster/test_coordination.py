@@ -59,6 +59,12 @@ def partitions(node: RunningNode, topic: str) -> dict[int, Any]:
     return dict(found[topic].partitions) if topic in found else {}
 
 
+def count(node: RunningNode, topic: str) -> int:
+    """Return how many partitions of a topic this very node knows of."""
+    rows = http(node, "/v1/topics")["topics"]
+    return sum(row["partitions"] for row in rows if row["name"] == topic)
+
+
 def http(node: RunningNode, path: str) -> Any:
     with urllib.request.urlopen(f"{node.http}{path}", timeout=10) as answer:
         return json.load(answer)
@@ -68,10 +74,10 @@ def test_a_topic_is_on_all_nodes_within_a_second(cluster: RunningCluster, name: 
     """A7: created on one node, described, changed and deleted on the others."""
     one, two, three = cluster.nodes.values()
     create(one, NewTopic(name, 6, 3))
-    everywhere(cluster, lambda node: len(partitions(node, name)) == 6)
+    everywhere(cluster, lambda node: count(node, name) == 6)
 
     admin(two).create_partitions([NewPartitions(name, 8)])[name].result(20)
-    everywhere(cluster, lambda node: len(partitions(node, name)) == 8)
+    everywhere(cluster, lambda node: count(node, name) == 8)
     leaders = {part.leader for part in partitions(three, name).values()}
     assert leaders == {1, 2, 3}
     for part in partitions(three, name).values():
@@ -79,7 +85,7 @@ def test_a_topic_is_on_all_nodes_within_a_second(cluster: RunningCluster, name: 
         assert part.leader == part.replicas[0]
 
     admin(three).delete_topics([name])[name].result(20)
-    everywhere(cluster, lambda node: not partitions(node, name))
+    everywhere(cluster, lambda node: count(node, name) == 0)
     everywhere(cluster, lambda node: not list((node.data / "topics").glob(f"{name}-*")))
 
 
@@ -118,7 +124,7 @@ def test_the_same_topic_is_created_once_by_whoever_is_quicker(
             outcomes.append(error.args[0].name())
 
     assert sorted(outcomes) == ["TOPIC_ALREADY_EXISTS", "TOPIC_ALREADY_EXISTS", "created"]
-    everywhere(cluster, lambda node: bool(partitions(node, name)))
+    everywhere(cluster, lambda node: count(node, name) > 0)
     ids = {http(node, f"/v1/topics/{name}")["id"] for node in cluster.nodes.values()}
     assert len(ids) == 1
 
@@ -145,7 +151,7 @@ def test_the_java_admin_client_sees_nodes_moves_partitions_and_elects_leaders(
 def test_http_may_be_asked_of_any_node(cluster: RunningCluster, name: str) -> None:
     """A7: what only another node can answer is redirected there; the client goes on by itself."""
     create(cluster.nodes[1], NewTopic(name, replica_assignment=[[2]], num_partitions=1))
-    everywhere(cluster, lambda node: bool(partitions(node, name)))
+    everywhere(cluster, lambda node: count(node, name) > 0)
     with httpx.Client(follow_redirects=True) as client:
         for number, node in cluster.nodes.items():
             path = f"{node.http}/v1/topics/{name}/records"
@@ -202,6 +208,24 @@ def test_a_killed_controller_is_replaced_and_a_store_that_is_away_stops_no_traff
 
         cluster.etcd.start(0)
         until(lambda: _can_create(others[0], f"v-{time.monotonic_ns()}"))
+
+
+@pytest.mark.slow
+def test_nodes_wait_for_a_store_that_comes_later(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    cluster = RunningCluster(tmp_path_factory.mktemp("cluster"), count=1)
+    node = cluster.nodes[1]
+    try:
+        node.start(wait=False)
+        until(lambda: node.answers("/healthz"))
+        assert not node.is_ready()
+        with cluster.etcd:
+            node.wait_until_ready()
+            create(node, NewTopic("t", 1, 1))
+            assert node.stop() == 0
+    finally:
+        cluster.close()
 
 
 def _can_create(node: RunningNode, topic: str) -> bool:

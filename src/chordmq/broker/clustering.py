@@ -5,6 +5,8 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import structlog
+
 from chordmq.broker.crowds import Crowds
 from chordmq.broker.partition import Shared
 from chordmq.broker.popularity import Limits
@@ -20,7 +22,7 @@ from chordmq.cluster.fencing import fence
 from chordmq.cluster.image import Image
 from chordmq.cluster.links import Guard, Links
 from chordmq.cluster.members import Members
-from chordmq.cluster.metastore.store import Event
+from chordmq.cluster.metastore.store import Event, MetaStore
 from chordmq.cluster.registration import Registration, Standing, compares_for
 from chordmq.cluster.routes import Routes
 from chordmq.cluster.settings import ClusterSettings
@@ -39,6 +41,11 @@ from chordmq.cluster.state import (
     name_of,
 )
 from chordmq.codecs.peer.frames import Kind
+from chordmq.errors import StoreUnavailable, UnknownOutcome
+
+STORE_RETRY_S = 1.0
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,3 +193,18 @@ class Clustering:
     def _find(self, topic_id: bytes, index: int) -> Replica | None:
         partition = self.topics.partition(topic_id, index) if self.topics else None
         return partition.replica if partition else None
+
+
+async def join(
+    store: MetaStore, seat: Seat, broker: BrokerSettings, settings: ClusterSettings, clock: Clock
+) -> Clustering:
+    """Register a node with its cluster; a store that is away is waited for."""
+    while True:
+        try:
+            clustering = Clustering(await Image.load(store), broker, settings, clock)
+            await clustering.register(seat)
+        except (StoreUnavailable, UnknownOutcome) as error:
+            log.warning("waits for the cluster's store", reason=str(error))
+            await asyncio.sleep(STORE_RETRY_S)
+        else:
+            return clustering

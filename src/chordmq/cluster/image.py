@@ -32,7 +32,7 @@ CHECK_INTERVAL_S = 5.0
 """How often the store is asked whether the watch has told everything."""
 WATCH_DELAY_MAX_S = 1.0
 RETRY_DELAY_S = 0.2
-SETTLE_ATTEMPTS = 20
+SETTLE_ATTEMPTS = 8
 
 Listener = Callable[[list[Event]], None]
 

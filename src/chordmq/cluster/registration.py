@@ -40,6 +40,8 @@ from chordmq.errors import BrokerIdTaken, StoreUnavailable, UnknownOutcome
 LEASE_MARGIN = 0.9
 """Of the lease's time in which this broker relies on it: clocks do not run alike."""
 RETRY_DELAY_S = 0.25
+GOODBYE_TIMEOUT_S = 3.0
+"""How long a node that stops waits for a store that does not answer."""
 ATTEMPTS = 20
 
 RulesOf = Callable[[bytes], Rules]
@@ -135,22 +137,23 @@ class Registration:
     async def leave(self) -> None:
         """Hand leadership over and count as gone, so that clients go elsewhere at once."""
         self._is_leaving = True
+        mine = Compare(broker_key(self.broker), revision=self.epoch)
         try:
-            await self._image.commit(
-                [Compare(broker_key(self.broker), revision=self.epoch)],
-                [Delete(live_key(self.broker))],
-            )
-            await self._step_back(lost=False)
-        except (StoreConflict, StoreUnavailable, UnknownOutcome) as error:
+            async with asyncio.timeout(GOODBYE_TIMEOUT_S):
+                await self._image.commit([mine], [Delete(live_key(self.broker))])
+                await self._step_back(lost=False)
+        except (StoreConflict, StoreUnavailable, UnknownOutcome, TimeoutError) as error:
             log.warning("leadership was not handed over", reason=str(error))
 
     async def end(self) -> None:
         """Say that all data of this epoch is on disk, and give the lease back."""
         put = Put(clean_key(self.broker), encode(CleanStop(epoch=self.epoch)))
+        mine = Compare(broker_key(self.broker), revision=self.epoch)
         try:
-            await self._image.commit([Compare(broker_key(self.broker), revision=self.epoch)], [put])
-            await self._image.store.revoke(self.lease)
-        except (StoreConflict, StoreUnavailable, UnknownOutcome) as error:
+            async with asyncio.timeout(GOODBYE_TIMEOUT_S):
+                await self._image.commit([mine], [put])
+                await self._image.store.revoke(self.lease)
+        except (StoreConflict, StoreUnavailable, UnknownOutcome, TimeoutError) as error:
             log.warning("the clean stop was not recorded", reason=str(error))
 
     async def _renew(self) -> None:

@@ -10,6 +10,7 @@ from chordmq.cluster.metastore.store import (
     Delete,
     DeleteUnder,
     Entry,
+    Event,
     Put,
     StoreConflict,
     absent,
@@ -17,6 +18,7 @@ from chordmq.cluster.metastore.store import (
 )
 from chordmq.cluster.state import (
     DEFAULTS,
+    PARTITIONS,
     TOPICS,
     PartitionState,
     Settings,
@@ -25,6 +27,7 @@ from chordmq.cluster.state import (
     encode,
     name_of,
     partition_key,
+    partition_of,
     partitions_key,
     topic_key,
 )
@@ -59,6 +62,9 @@ class TopicTable:
         self.members = members
         alone = (members.node_id,)
         self._alone = PartitionState(replicas=alone, leader=members.node_id, isr=alone)
+        self._decoded: dict[tuple[bytes, int], tuple[PartitionState, int]] = {}
+        """What was read of entries, and at which revision: clients ask often."""
+        image.listen(PARTITIONS, self._forget)
 
     def rows(self) -> list[TopicRow]:
         """Return every topic, in the order of their names."""
@@ -75,7 +81,12 @@ class TopicTable:
         if self.members.is_alone:
             return self._alone, 0
         entry = self.image.get(partition_key(topic, partition))
-        return (decode(entry, PartitionState), entry.revision) if entry else (UNKNOWN, 0)
+        if entry is None:
+            return UNKNOWN, 0
+        known = self._decoded.get((topic, partition))
+        if known is None or known[1] != entry.revision:
+            known = self._decoded[topic, partition] = decode(entry, PartitionState), entry.revision
+        return known
 
     def holds(self, topic: bytes, partition: int) -> bool:
         """Return whether this node is a replica of a partition."""
@@ -137,6 +148,11 @@ class TopicTable:
         """Replace all such defaults."""
         put = Put(DEFAULTS, encode(Settings(settings=dict(settings))))
         await self.image.commit([unchanged(DEFAULTS, self.image.get(DEFAULTS))], [put])
+
+    def _forget(self, events: list[Event]) -> None:
+        for event in events:
+            if event.entry is None:
+                self._decoded.pop(partition_of(event.key), None)
 
     def _entry(self, row: TopicRow) -> Entry:
         """Return the topic's entry, or raise StoreConflict if it is another's by now."""

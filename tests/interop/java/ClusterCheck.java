@@ -14,6 +14,7 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.errors.BrokerIdNotRegisteredException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /** Looks at a cluster of three nodes with Java's admin client, and moves a partition about. */
 public class ClusterCheck {
@@ -72,9 +73,21 @@ public class ClusterCheck {
 
     private static void await(String what, Check check) throws Exception {
         long deadline = System.currentTimeMillis() + 20_000;
-        while (!check.holds()) {
-            expect(System.currentTimeMillis() < deadline, what + ": " + partition());
+        while (!holds(check)) {
+            expect(System.currentTimeMillis() < deadline, what);
             Thread.sleep(20);
+        }
+    }
+
+    /** As with Kafka, a node may hear of a new topic a moment later than the one that made it. */
+    private static boolean holds(Check check) throws Exception {
+        try {
+            return check.holds();
+        } catch (ExecutionException early) {
+            if (early.getCause() instanceof UnknownTopicOrPartitionException) {
+                return false;
+            }
+            throw early;
         }
     }
 
