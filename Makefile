@@ -13,7 +13,7 @@ INTERPRETER := $(firstword $(foreach name,python3.11 python3 python3.12 python3.
 	$(name) -c 'import sys; sys.version_info < (3, 11) or print("$(name)")' 2>/dev/null)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all sim chaos check format bench docs map requirements lock tools clean
+.PHONY: help setup run console test test-all sim chaos check format bench docs map requirements lock tools clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -21,8 +21,12 @@ help: ## say what each target does
 setup: .venv/installed ## make .venv with every locked package
 
 run: .venv/installed ## start everything, with data in ./data
+	@$(BIN)/python -m scripts.console --optional
 	@$(BIN)/python scripts/system_packages.py run || echo "Going on without the data pipeline, which needs Java."
 	@$(BIN)/chordmq up $(ARGS)
+
+console: .venv/installed ## build the web console (needs Node.js, which .venv brings)
+	@$(BIN)/python -m scripts.console
 
 test: .venv/installed tools ## run the tests, with real clients (TESTS=tests/storage narrows them)
 	$(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow" $(TESTS)
@@ -68,9 +72,10 @@ lock: .venv/bin/uv ## resolve pyproject.toml into requirements.lock
 tools: .venv/installed
 	@$(BIN)/python scripts/system_packages.py test
 	@$(BIN)/python scripts/test_tools.py
+	@$(BIN)/python -m scripts.console --optional
 
 clean: ## remove what the other targets made, except data
-	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf console/node_modules src/chordmq/fronts/admin/static .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/bin/uv:
 	@test -n "$(INTERPRETER)" || { echo "make: ChordMQ needs Python 3.11 or newer on the PATH; none was found." >&2; exit 1; }

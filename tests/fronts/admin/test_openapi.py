@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "protocols" / "http.md"
 ROUTES = [
     route
     for route in application(Admin(metrics=Metrics(), waiting=list, info=dict)).routes
-    if isinstance(route, Route)
+    if isinstance(route, Route) and route.include_in_schema
 ]
 DESCRIPTION = document(ROUTES)
 PLACES = {

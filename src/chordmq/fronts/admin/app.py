@@ -18,6 +18,7 @@ from chordmq.errors import ChordMQError
 from chordmq.fronts.admin import (
     clients,
     cluster,
+    console,
     cursors,
     groups,
     pages,
@@ -111,6 +112,7 @@ def application(admin: Admin) -> Starlette:
             *permissions.ROUTES,
             *queues.ROUTES,
             *pages.ROUTES,
+            *console.ROUTES,
         ],
         middleware=[Middleware(Login, door=admin.door)],
         exception_handlers={

@@ -20,8 +20,10 @@ from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.broker.security.principal import Login as Proved
 from chordmq.errors import AuthenticationFailed, ClusterAccessDenied
 
-PUBLIC = frozenset({"/healthz", "/ready"})
-"""What machines ask that only want to know whether the node is there."""
+PUBLIC = frozenset({"/", "/healthz", "/ready"})
+"""The console, which asks for a login itself, and what machines ask that only want to know whether
+the node is there."""
+PUBLIC_FOLDER = "/assets/"
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="chordmq", charset="UTF-8", Bearer'}
 BASIC, BEARER = "basic", "bearer"
@@ -53,7 +55,7 @@ class Login:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on."""
-        if scope["type"] != "http" or scope["path"] in PUBLIC:
+        if scope["type"] != "http" or is_public(scope["path"]):
             await self._app(scope, receive, send)
             return
         request = Request(scope)
@@ -114,6 +116,11 @@ class Login:
         if certified is ANONYMOUS and authenticator.is_required:
             raise AuthenticationFailed("log in with a password, a token or a certificate")
         return Proved(certified)
+
+
+def is_public(path: str) -> bool:
+    """Say whether everybody may ask for this."""
+    return path in PUBLIC or path.startswith(PUBLIC_FOLDER)
 
 
 def is_local_name(host: str) -> bool:

@@ -36,7 +36,7 @@ class Complaint(msgspec.Struct, frozen=True):
 
 def document(routes: Iterable[BaseRoute]) -> Json:
     """Return the description of all routes."""
-    plain = [route for route in routes if isinstance(route, Route)]
+    plain = [one for one in routes if isinstance(one, Route) and one.include_in_schema]
     paths: dict[str, Json] = {}
     for route in plain:
         for method in sorted((route.methods or set()) - {"HEAD"}):

@@ -1,0 +1,272 @@
+// Who may come in and do what: users, roles, rules with their reasons, quotas, the audit trail.
+import { useState } from 'react'
+import { ApiError, change, get, part } from '../api'
+import { readJson, time } from '../format'
+import { Loaded, useLoad } from '../loading'
+import type { Quota, Role, StoredRecord, User } from '../model'
+import { Badge, Card, DeleteDialog, Dialog, Empty, Field, Form, Page, Table, Tabs } from '../parts'
+import { readNewest } from '../records'
+import type { Place } from '../router'
+import { Rules } from './rules'
+import { Tokens } from './tokens'
+
+const TABS = { users: 'Users', roles: 'Roles', rules: 'Rules', quotas: 'Quotas', audit: 'Audit trail' }
+
+export function Security({ place }: { place: Place }) {
+  const tab = place.query.get('tab') ?? 'users'
+  return (
+    <Page title="Security">
+      <Tabs tabs={TABS} place={place} chosen={tab} />
+      {tab === 'users' && <Users />}
+      {tab === 'roles' && <Roles />}
+      {tab === 'rules' && <Rules />}
+      {tab === 'quotas' && <Quotas />}
+      {tab === 'audit' && <Audit />}
+    </Page>
+  )
+}
+
+function Users() {
+  const users = useLoad((signal) => get<{ users: User[] }>('v1/users', signal), 'users')
+  const [isAdding, setIsAdding] = useState(false)
+  const [deleted, setDeleted] = useState('')
+  const [tokensOf, setTokensOf] = useState('')
+  return (
+    <Loaded from={users} what="users">
+      {({ users: all }) => (
+        <Card
+          title={`${all.length} users`}
+          actions={
+            <button className="primary" onClick={() => setIsAdding(true)}>
+              Add user
+            </button>
+          }
+        >
+          {all.length === 0 ? (
+            <Empty title="No users">
+              <p>Nobody has to log in, and the node listens on this machine only. Add an administrator, then set auth.mechanisms.</p>
+            </Empty>
+          ) : (
+            <Table label="Users" columns={['Name', 'Rights', 'Can log in by', '#Tokens', '']}>
+              {all.map((user) => (
+                <tr key={user.name}>
+                  <td>{user.name}</td>
+                  <td>{user.admin ? <Badge tone="warn">administrator</Badge> : <span className="dim">rules and roles</span>}</td>
+                  <td>{user.mechanisms.join(', ')}</td>
+                  <td className="number">{user.tokens}</td>
+                  <td className="nowrap">
+                    <button className="quiet" aria-label={`Tokens of ${user.name}`} onClick={() => setTokensOf(user.name)}>
+                      Tokens
+                    </button>
+                    <button className="quiet" aria-label={`Delete ${user.name}`} onClick={() => setDeleted(user.name)}>
+                      Delete
+                    </button>
+                  </td>
+                </tr>
+              ))}
+            </Table>
+          )}
+          {isAdding && (
+            <AddUser
+              onClose={() => {
+                setIsAdding(false)
+                users.reload()
+              }}
+            />
+          )}
+          {tokensOf && (
+            <Tokens
+              user={tokensOf}
+              onClose={() => {
+                setTokensOf('')
+                users.reload()
+              }}
+            />
+          )}
+          {deleted && (
+            <DeleteDialog
+              kind="user"
+              name={deleted}
+              consequence="The user's tokens go too, and its connections end at once."
+              onClose={() => setDeleted('')}
+              onDelete={async () => {
+                await change('DELETE', `v1/users/${part(deleted)}`)
+                setDeleted('')
+                users.reload()
+              }}
+            />
+          )}
+        </Card>
+      )}
+    </Loaded>
+  )
+}
+
+function AddUser({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState('')
+  const [password, setPassword] = useState('')
+  const [isAdmin, setIsAdmin] = useState(false)
+  return (
+    <Dialog title="Add user" onClose={onClose}>
+      <Form
+        submit="Add user"
+        onSubmit={async () => {
+          await change('POST', 'v1/users', { name, ...(password && { password }), admin: isAdmin })
+          onClose()
+        }}
+      >
+        <Field label="Name">{(id) => <input id={id} required autoFocus autoComplete="off" value={name} onChange={(event) => setName(event.target.value)} />}</Field>
+        <Field label="Password" hint="Without one the user logs in with tokens only.">
+          {(id) => <input id={id} type="password" autoComplete="new-password" value={password} onChange={(event) => setPassword(event.target.value)} />}
+        </Field>
+        <label>
+          <input type="checkbox" checked={isAdmin} onChange={(event) => setIsAdmin(event.target.checked)} /> administrator: may do everything
+        </label>
+      </Form>
+    </Dialog>
+  )
+}
+
+function Roles() {
+  const roles = useLoad((signal) => get<{ roles: Role[] }>('v1/roles', signal), 'roles')
+  return (
+    <Loaded from={roles} what="roles">
+      {({ roles: all }) => (
+        <div className="grid">
+          {all.map((role) => (
+            <RoleCard key={role.name} role={role} onChange={roles.reload} />
+          ))}
+        </div>
+      )}
+    </Loaded>
+  )
+}
+
+function RoleCard({ role, onChange }: { role: Role; onChange: () => void }) {
+  const [member, setMember] = useState('')
+  const path = (who: string): string => `v1/roles/${part(role.name)}/members/${part(who)}`
+  return (
+    <Card title={role.name}>
+      <p className="dim">{role.permissions.map((one) => `${one.operation} ${one.kind} ${one.match === 'prefixed' ? `${one.name}*` : one.name}`).join(' · ') || 'allows nothing'}</p>
+      {role.members.map((who) => (
+        <div key={who} className="row">
+          <code>{who}</code>
+          <Form
+            submit={`Take ${role.name} from ${who}`}
+            tone="quiet"
+            onSubmit={async () => {
+              await change('DELETE', path(who))
+              onChange()
+            }}
+          >
+            {null}
+          </Form>
+        </div>
+      ))}
+      <Form
+        submit="Give role"
+        tone=""
+        onSubmit={async () => {
+          await change('PUT', path(/^(User|Group):/.test(member) ? member : `User:${member}`))
+          setMember('')
+          onChange()
+        }}
+      >
+        <Field label="User, or Group:name">{(id) => <input id={id} required value={member} onChange={(event) => setMember(event.target.value)} />}</Field>
+      </Form>
+    </Card>
+  )
+}
+
+function Quotas() {
+  const quotas = useLoad((signal) => get<{ quotas: Quota[] }>('v1/quotas', signal), 'quotas')
+  return (
+    <Loaded from={quotas} what="quotas">
+      {({ quotas: all }) =>
+        all.length === 0 ? (
+          <Empty title="No quotas">
+            <p>
+              <code>chordmq quotas set</code> limits how much a user, client or address may ask for.
+            </p>
+          </Empty>
+        ) : (
+          <Card title="Quotas">
+            <Table label="Quotas" columns={['User', 'Client', 'Address', 'Limits']}>
+              {all.map((quota, index) => (
+                <tr key={index}>
+                  <td>{quota.user}</td>
+                  <td>{quota.client}</td>
+                  <td>{quota.ip}</td>
+                  <td>
+                    {Object.entries(quota.limits)
+                      .map(([name, value]) => `${name} ${value}`)
+                      .join(', ')}
+                  </td>
+                </tr>
+              ))}
+            </Table>
+          </Card>
+        )
+      }
+    </Loaded>
+  )
+}
+
+interface AuditEvent {
+  seq: number
+  ts: number
+  who: string
+  host: string
+  act: string
+  obj: string
+  result: string
+}
+
+async function loadAudit(signal: AbortSignal): Promise<AuditEvent[]> {
+  let records: StoredRecord[]
+  try {
+    records = await readNewest('__audit', 300, signal)
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return []
+    throw error
+  }
+  return records.map((record) => readJson(record.value) as AuditEvent).filter((event) => event && event.act !== 'head').reverse()
+}
+
+function Audit() {
+  const events = useLoad(loadAudit, 'audit', 5000)
+  const [search, setSearch] = useState('')
+  return (
+    <Loaded from={events} what="the audit trail">
+      {(all) =>
+        all.length === 0 ? (
+          <Empty title="The audit trail is empty">
+            <p>A node where clients log in writes down who did what. <code>audit.enabled=on</code> has it written in any case.</p>
+          </Empty>
+        ) : (
+          <Card title="Who did what" actions={<input type="search" aria-label="Search the trail" placeholder="Search ( / )" value={search} onChange={(event) => setSearch(event.target.value)} />}>
+            <Table label="Audit trail" columns={['Time', 'Who', 'From', 'What', 'To what', 'Result']}>
+              {all
+                .filter((event) => JSON.stringify(event).includes(search))
+                .map((event) => (
+                  <tr key={event.seq}>
+                    <td className="nowrap">{time(event.ts)}</td>
+                    <td>{event.who}</td>
+                    <td>{event.host}</td>
+                    <td>{event.act}</td>
+                    <td className="cut">{event.obj}</td>
+                    <td>
+                      <Badge tone={event.result === 'ok' ? 'good' : 'bad'}>{event.result}</Badge>
+                    </td>
+                  </tr>
+                ))}
+            </Table>
+            <p className="dim">
+              The records are chained and signed: <code>chordmq audit verify</code> proves that none is missing.
+            </p>
+          </Card>
+        )
+      }
+    </Loaded>
+  )
+}

@@ -1,0 +1,85 @@
+// Reading records: from a place on, the newest ones, and live.
+import { useEffect, useRef, useState } from 'react'
+import { follow, get, part } from './api'
+import type { PartitionRow, ReadRecords, StoredRecord, TopicDetail } from './model'
+
+export type Start =
+  | { from: 'newest' }
+  | { from: 'earliest' }
+  | { from: 'offset'; partition: number; offset: number }
+  | { from: 'time'; at_ms: number }
+
+const PARTITIONS_MAX = 100
+
+/** The position from which the newest records of each partition follow. */
+export function newest(partitions: PartitionRow[], wanted: number): string {
+  return partitions
+    .slice(0, PARTITIONS_MAX)
+    .map((row) => `${row.partition}:${Math.max(row.start_offset, row.end_offset - wanted)}`)
+    .join(',')
+}
+
+/** Where a page of records begins, as the query of the API. */
+export function place(start: Start, topic: TopicDetail, wanted: number): Record<string, string> {
+  switch (start.from) {
+    case 'newest':
+      return { position: newest(topic.partitions, wanted) }
+    case 'earliest':
+      return { position: 'earliest' }
+    case 'offset':
+      return { partition: String(start.partition), offset: String(start.offset) }
+    case 'time':
+      return { timestamp: String(start.at_ms) }
+  }
+}
+
+export async function read(topic: string, query: Record<string, string>, max: number, signal?: AbortSignal): Promise<ReadRecords> {
+  const asked = new URLSearchParams({ ...query, max_records: String(max) })
+  return get(`v1/topics/${part(topic)}/records?${asked}`, signal)
+}
+
+/** The newest records of a topic over all partitions, oldest first. */
+export async function readNewest(topic: string, wanted: number, signal?: AbortSignal): Promise<StoredRecord[]> {
+  const detail = await get<TopicDetail>(`v1/topics/${part(topic)}`, signal)
+  const found = await read(topic, { position: newest(detail.partitions, wanted) }, Math.min(wanted * Math.max(detail.partitions.length, 1), 5000), signal)
+  return inTime(found.records).slice(-wanted)
+}
+
+export function inTime(records: StoredRecord[]): StoredRecord[] {
+  return [...records].sort((one, other) => one.timestamp - other.timestamp || one.partition - other.partition || one.offset - other.offset)
+}
+
+/** Follow a topic while a component is there; records come in bundles, at most a few times a second. */
+export function useTail(topic: string | null, onRecords: (records: StoredRecord[]) => void): { state: 'off' | 'live' | 'lost'; fault: string } {
+  const [state, setState] = useState<'off' | 'live' | 'lost'>('off')
+  const [fault, setFault] = useState('')
+  const listener = useRef(onRecords)
+  listener.current = onRecords
+  useEffect(() => {
+    setFault('')
+    if (topic === null) {
+      setState('off')
+      return
+    }
+    const ending = new AbortController()
+    let waiting: StoredRecord[] = []
+    const timer = setInterval(() => {
+      if (waiting.length > 0) listener.current(waiting)
+      waiting = []
+    }, 200)
+    follow(`v1/topics/${part(topic)}/stream?position=latest`, ending.signal, {
+      state: setState,
+      events: (events) => {
+        for (const event of events) if (event.event === 'record') waiting.push(JSON.parse(event.data) as StoredRecord)
+      },
+    }).catch((error: unknown) => {
+      setState('off')
+      setFault(error instanceof Error ? error.message : String(error))
+    })
+    return () => {
+      ending.abort()
+      clearInterval(timer)
+    }
+  }, [topic])
+  return { state, fault }
+}
