@@ -73,6 +73,11 @@ def exchange_entry(vhost: str, name: str, value: Exchange | None) -> Definition:
     return Definition(EXCHANGE, vhost, name, value)
 
 
+def ended_entry(vhost: str, exchange: Exchange, value: Exchange | None) -> Definition:
+    """Return the entry of an exchange that has ended, beside one of the same name that has not."""
+    return Definition(EXCHANGE, vhost, f"{exchange.name}\0{exchange.since}", value)
+
+
 def queue_entry(vhost: str, name: str, value: QueueFacts | None) -> Definition:
     """Return the entry of a queue."""
     return Definition(QUEUE, vhost, name, value)

@@ -32,6 +32,8 @@ class Exchange:
     arguments: dict[str, Any] = field(default_factory=dict, hash=False)
     since: int = 0
     """The stamp of its declaration."""
+    until: int = FOREVER
+    """The stamp of its end."""
 
     @property
     def alternate(self) -> str | None:
@@ -74,6 +76,7 @@ class Exchanges:
         self._exchanges = {
             name: Exchange(name=name, type=kind, durable=True) for name, kind in PREDECLARED.items()
         }
+        self._ended: dict[str, list[Exchange]] = {}
         self._bindings: dict[str, list[Binding]] = {}
         self._retired: dict[str, list[Binding]] = {}
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -87,10 +90,18 @@ class Exchanges:
         """Return the exchange, or None; the default one has no entry."""
         return self._exchanges.get(name)
 
+    def find_at(self, name: str, stamp: int) -> Exchange | None:
+        """Return the exchange of a name at the time of a stamp, or None."""
+        found = (*self._ended.get(name, ()), *filter(None, (self._exchanges.get(name),)))
+        return next((one for one in found if one.since <= stamp < one.until), None)
+
     def add(self, exchange: Exchange) -> None:
-        """Put in an exchange."""
-        self._exchanges[exchange.name] = exchange
-        self._touch(exchange.since)
+        """Put in an exchange, or one that has ended and still counts for older messages."""
+        if exchange.until == FOREVER:
+            self._exchanges[exchange.name] = exchange
+        else:
+            self._ended.setdefault(exchange.name, []).append(exchange)
+        self._touch(_newest(exchange))
 
     def remove(self, name: str, stamp: int) -> list[Binding]:
         """Take out an exchange with its bindings, and return these."""
@@ -124,7 +135,7 @@ class Exchanges:
         """Put in a binding, or one that has ended and still counts for older messages."""
         bindings = self._bindings if binding.until == FOREVER else self._retired
         bindings.setdefault(binding.source, []).append(binding)
-        self._touch(binding.since)
+        self._touch(_newest(binding))
 
     def unbind(self, binding: Binding, stamp: int) -> None:
         """Take a binding out of force."""
@@ -133,13 +144,20 @@ class Exchanges:
             del self._bindings[binding.source]
         self._touch(stamp)
 
-    def forget(self, binding: Binding) -> None:
-        """Drop a binding that has ended and that no message needs any more."""
-        self._retired[binding.source].remove(binding)
+    def forget(self, ended: Binding | Exchange) -> None:
+        """Drop what has ended and no message needs any more."""
+        if isinstance(ended, Exchange):
+            self._ended[ended.name].remove(ended)
+        else:
+            self._retired[ended.source].remove(ended)
 
     def retired(self) -> list[Binding]:
         """Return the bindings that have ended and still count for older messages."""
         return [one for bindings in self._retired.values() for one in bindings]
+
+    def ended(self) -> list[Exchange]:
+        """Return the exchanges that have ended and still count for older messages."""
+        return [one for exchanges in self._ended.values() for one in exchanges]
 
     def _touch(self, stamp: int) -> None:
         self.changed = max(self.changed, stamp)
@@ -218,7 +236,8 @@ class _Walk:
             if name == DEFAULT:
                 found[self._key] = None
                 continue
-            exchange = self._all.find(name)
+            stamp = self._stamp
+            exchange = self._all.find(name) if stamp is None else self._all.find_at(name, stamp)
             if exchange is None:
                 continue
             matched = [
@@ -284,6 +303,11 @@ def headers_match(arguments: Headers, headers: Headers) -> bool:
         for name, value in wanted.items()
     )
     return any(fits) if mode in ("any", "any-with-x") else all(fits)
+
+
+def _newest(one: Exchange | Binding) -> int:
+    """Return the stamp of the last change that something tells of."""
+    return one.since if one.until == FOREVER else one.until
 
 
 def _exchange(binding: Binding) -> str | None:

@@ -122,7 +122,7 @@ class Follower:
                 if offset >= source.next and not source.is_behind:
                     source.take(offset)
                 continue
-            queue.arrived(size)
+            queue.arrived(size, routing.stamp)
             if source.is_behind or not queue.has_window:
                 source.is_behind = True
             else:

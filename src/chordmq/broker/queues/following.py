@@ -158,3 +158,12 @@ class Following:
         """Hand out no more."""
         for follower in self._followers.values():
             follower.close()
+
+
+def start_offset(partition: Partition, start: str | int | None) -> int:
+    """Return where a queue begins that asks for it: `first`, `last` or an offset."""
+    if start == "first":
+        return partition.log.start_offset
+    if start == "last":
+        return max(partition.high_watermark - 1, partition.log.start_offset)
+    return min(max(int(start or 0), partition.log.start_offset), partition.high_watermark)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.queues.arguments import QueueRules
+from chordmq.broker.queues.exchanges import FOREVER
 from chordmq.broker.queues.source import Source
 from chordmq.codecs.amqp.content import Envelope
 
@@ -127,6 +128,7 @@ class Queue:
         self._lanes: list[deque[Entry]] = [deque() for _ in range(rules.priority_max + 1)]
         self._loaded = 0
         self._loaded_bytes = 0
+        self._oldest_stamp = FOREVER
         self._position = 0
         self._turn = 0
         self._expires = rules.message_ttl_ms is not None
@@ -147,6 +149,11 @@ class Queue:
         )
 
     @property
+    def oldest_stamp(self) -> int:
+        """Return a stamp that no message of the queue is older than."""
+        return self._oldest_stamp if self.ready or self.unacked else FOREVER
+
+    @property
     def has_window(self) -> bool:
         """Return whether one more message may be kept in memory; with priorities all must be."""
         return self.rules.priority_max > 0 or (
@@ -155,8 +162,10 @@ class Queue:
 
     # Messages come.
 
-    def arrived(self, size: int) -> None:
+    def arrived(self, size: int, stamp: int = 0) -> None:
         """Count a message that lies in the log and is not looked at yet."""
+        if stamp < self._oldest_stamp or not (self.ready or self.unacked):
+            self._oldest_stamp = stamp
         self.ready += 1
         self.ready_bytes += size
         if self.announced:

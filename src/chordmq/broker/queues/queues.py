@@ -19,12 +19,13 @@ from chordmq.broker.queues.definitions import (
     Held,
     Stored,
     binding_entry,
+    ended_entry,
     exchange_entry,
     queue_entry,
 )
 from chordmq.broker.queues.exchanges import Binding, Exchange
 from chordmq.broker.queues.follower import Routing, read_batches
-from chordmq.broker.queues.following import Following
+from chordmq.broker.queues.following import Following, start_offset
 from chordmq.broker.queues.image import Image
 from chordmq.broker.queues.progress import Progress
 from chordmq.broker.queues.publishing import Publishing
@@ -43,6 +44,8 @@ from chordmq.records.record import Record
 log = structlog.get_logger(__name__)
 
 TRIM_INTERVAL_S = 60.0
+ENDED_KEPT_MS = 60_000
+"""How long what has ended is kept at least, for messages that are on their way."""
 UNUSED = "unused\0"
 
 
@@ -239,10 +242,14 @@ class Queues:
         if if_unused and vhost.exchanges.bindings_from(name):
             raise DeclaredOtherwise(f"exchange '{name}' in vhost '{vhost.name}' in use")
         entries: list[Stored] = []
-        if exchange.durable:
-            entries.append(exchange_entry(vhost.name, name, None))
         stamp = self.publishing.next_stamp()
-        for binding in vhost.exchanges.remove(name, stamp):
+        ended = replace(exchange, until=stamp)
+        if exchange.durable:
+            entries.append(ended_entry(vhost.name, ended, ended))
+            entries.append(exchange_entry(vhost.name, name, None))
+        gone = vhost.exchanges.remove(name, stamp)
+        vhost.exchanges.add(ended)
+        for binding in gone:
             entries += self._end(vhost, binding, stamp)
         vhost.forget(name)
         await self._write(entries)
@@ -288,7 +295,7 @@ class Queues:
             return
         queue.facts = replace(queue.facts, since=0)  # older messages are the queue's, too
         for partition in topic.partitions:
-            self.following.look_back(queue, partition, _start(partition, start))
+            self.following.look_back(queue, partition, start_offset(partition, start))
             self.progress.touched(partition, queue)
         queue.settle_down()
 
@@ -317,7 +324,7 @@ class Queues:
         stamp = self.publishing.next_stamp()
         for binding in vhost.exchanges.bindings_to(queue.name):
             vhost.exchanges.unbind(binding, stamp)
-            entries += self._gone(vhost, binding)
+            entries.append(binding_entry(vhost.name, binding, None))
             await self._auto_delete(vhost, binding.source)
         for retired in vhost.exchanges.retired():
             if retired.to_queue and retired.destination == queue.name:
@@ -364,18 +371,26 @@ class Queues:
             await self._tidy()
 
     def _end(self, vhost: VirtualHost, binding: Binding, stamp: int) -> list[Stored]:
-        """Return what to store of a binding that has ended: messages may lie behind it."""
-        queues = (vhost.queues.get(name) for name in vhost.exchanges.reaches(binding))
-        if not any(queue is not None and (queue.ready or queue.unacked) for queue in queues):
-            return self._gone(vhost, binding)
+        """Return what to store of a binding that has ended; messages were led over it."""
         retired = replace(binding, until=stamp)
         vhost.exchanges.bind(retired)
-        if not self._is_durable(vhost, binding):
-            return []
         return [binding_entry(vhost.name, binding, retired)]
 
-    def _gone(self, vhost: VirtualHost, binding: Binding) -> list[Stored]:
-        return [binding_entry(vhost.name, binding, None)]
+    async def _forget_ended(self) -> None:
+        """Drop bindings and exchanges that have ended, once no queue holds messages that old."""
+        entries: list[Stored] = []
+        for vhost in self.vhosts.values():
+            stamps = [self.publishing.stamp() - ENDED_KEPT_MS]
+            stamps += (queue.oldest_stamp for queue in vhost.queues.values())
+            oldest = min(stamps)
+            exchanges = vhost.exchanges
+            for binding in [one for one in exchanges.retired() if one.until <= oldest]:
+                exchanges.forget(binding)
+                entries.append(binding_entry(vhost.name, binding, None))
+            for exchange in [one for one in exchanges.ended() if one.until <= oldest]:
+                exchanges.forget(exchange)
+                entries.append(ended_entry(vhost.name, exchange, None))
+        await self._write(entries)
 
     def _is_durable(self, vhost: VirtualHost, binding: Binding) -> bool:
         source = vhost.exchanges.find(binding.source)
@@ -449,6 +464,7 @@ class Queues:
     async def trim(self) -> None:
         """Drop from topics made here what all queues are done with and retention does not keep."""
         await self._tidy()
+        await self._forget_ended()
         for partition, before in self.following.done():
             if partition.topic in self.publishing.made:
                 before = min(before, self.publishing.kept_from(partition))
@@ -464,14 +480,6 @@ class Queues:
 
 def _name(queue: Queue) -> str:
     return f"{queue.facts.vhost}\0{queue.name}"
-
-
-def _start(partition: Partition, start: Any) -> int:
-    if start == "first":
-        return partition.log.start_offset
-    if start == "last":
-        return max(partition.high_watermark - 1, partition.log.start_offset)
-    return min(max(int(start), partition.log.start_offset), partition.high_watermark)
 
 
 def _compare(wanted: Any, there: Any, fields: Iterable[str]) -> None:
