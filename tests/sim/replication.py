@@ -1,9 +1,10 @@
 """One partition on three brokers under a seeded schedule of everything that can go wrong.
 
-The leader and follower machines are those of the broker. Around them: a store with compare-and-set
-and watches that lag, leases on clocks that drift, disks that lose what was not flushed, a network
-that holds, drops and reorders, processes that crash, stop and go on. After each step nothing that
-was acknowledged may be missing where it must be.
+The leader and follower machines are those of the broker, and so are the rules by which leaders are
+elected. Around them: a store with compare-and-set and watches that lag, leases on clocks that
+drift, disks that lose what was not flushed, a network that holds, drops and reorders, processes
+that crash, stop and go on. After each step nothing that was acknowledged may be missing where it
+must be.
 """
 
 from collections.abc import Callable
@@ -13,8 +14,9 @@ from random import Random
 
 from msgspec.structs import replace
 
+from chordmq.cluster.elections import Rules as ElectionRules
+from chordmq.cluster.elections import elected, elected_uncleanly, fenced, led_by_preferred
 from chordmq.cluster.replication.follower import Append, Cut, Restart
-from chordmq.cluster.replication.in_sync import with_isr
 from chordmq.cluster.replication.leader import Proposal, Rules, Source
 from chordmq.cluster.state import NO_LEADER, PartitionState
 from chordmq.codecs.peer.replica import Answer, Fetch
@@ -37,7 +39,12 @@ class World:
         self.random = Random(seed)
         self.kinds = kinds
         self.now_s = 0.0
-        self.state = PartitionState(replicas=(0, 1, 2), leader=0, isr=(0, 1, 2))
+        self.rules = ElectionRules(
+            min_in_sync=MIN_IN_SYNC,
+            is_durable=kinds.waits_for_disk,
+        )
+        replicas = tuple(self.random.sample(BROKERS, 3))
+        self.state = PartitionState(replicas=replicas, leader=replicas[0], isr=(0, 1, 2))
         self.revision = 10
         self.epochs = {b: b + 1 for b in BROKERS}
         self.leases = dict.fromkeys(BROKERS, LEASE_S)
@@ -70,46 +77,37 @@ class World:
         for process in self.up.values():
             process.watched.append((state, self.revision))
 
-    def with_isr(self, isr: set[int]) -> PartitionState:
-        state = with_isr(self.state, isr, MIN_IN_SYNC)
-        return state if self.kinds.keeps_eligible else replace(state, elr=(), last_known_elr=())
+    def change(self, state: PartitionState) -> None:
+        """Write what the controller has decided, unless nothing has changed."""
+        if not self.kinds.keeps_eligible:
+            # As Kafka did before KIP-966: nobody is eligible, and the last one stays in sync.
+            state = replace(state, isr=state.isr or self.state.isr, elr=(), last_known_elr=())
+        if state != self.state:
+            self.put(state)
 
     def elect(self) -> None:
-        state = self.state
-        pools = [state.isr, state.elr]
-        if self.kinds.is_unclean_allowed:
-            pools.append(tuple(sorted(self.up)))
-        for pool in pools:
-            able = [b for b in pool if b not in self.fenced]
-            if able:
-                chosen = self.random.choice(able)
-                after = self.with_isr({*state.isr, chosen})
-                self.put(replace(after, leader=chosen, leader_epoch=state.leader_epoch + 1))
-                return
-        if state.leader != NO_LEADER:
-            self.put(replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1))
+        live = [broker for broker in BROKERS if broker not in self.fenced]
+        if self.kinds.is_unclean_allowed and self.state.leader == NO_LEADER:
+            self.random.shuffle(live)
+            forgotten = replace(self.state, isr=(), elr=(), last_known_elr=())
+            self.change(elected_uncleanly(forgotten, live[:1], self.rules))
+        else:
+            self.change(elected(self.state, live, self.rules))
+
+    def prefer(self) -> None:
+        """Let the preferred replica lead, as the balancing of leaders does."""
+        self.change(led_by_preferred(self.state, set(BROKERS) - self.fenced, self.rules))
 
     def fence(self, broker: int) -> None:
-        if broker in self.fenced:
-            return
-        self.fenced.add(broker)
-        isr = set(self.state.isr) - {broker}
-        if not isr and not self.kinds.keeps_eligible:
-            isr = set(self.state.isr)  # as Kafka did before KIP-966: the last one stays
-        if broker in self.state.isr or broker == self.state.leader:
-            after = self.with_isr(isr)
-            if self.state.leader == broker:
-                epoch = self.state.leader_epoch + 1
-                after = replace(after, leader=NO_LEADER, leader_epoch=epoch)
-            self.put(after)
-        if self.state.leader == NO_LEADER:
+        if broker not in self.fenced:
+            self.fenced.add(broker)
+            self.change(fenced(self.state, broker, self.rules, lost=False))
             self.elect()
 
     def unfence(self, broker: int) -> None:
         if broker in self.fenced and broker in self.up and self.leases[broker] > self.now_s:
             self.fenced.discard(broker)
-            if self.state.leader == NO_LEADER:
-                self.elect()
+            self.elect()
 
     def decide(self, process: Process, proposal: Proposal) -> None:
         """Carry out a compare-and-set, and tell the leader, unless the answer gets lost."""
@@ -161,10 +159,8 @@ class World:
         self.fence(broker)
         self.epochs[broker] = max(self.epochs.values()) + 1
         self.start(broker)
-        was_eligible = broker in self.state.elr
-        if broker in self.unclean and was_eligible and self.kinds.drops_unclean:
-            elr = tuple(b for b in self.state.elr if b != broker)
-            self.put(replace(self.state, elr=elr))
+        lost = broker in self.unclean and self.kinds.drops_unclean
+        self.change(fenced(self.state, broker, self.rules, lost=lost))
         self.unclean.discard(broker)
 
     def renew(self, process: Process) -> None:
@@ -396,6 +392,8 @@ class World:
             self.fence(broker)
         for broker in sorted(self.fenced.difference(expired)):
             self.unfence(broker)
+        if self.random.random() < 0.2:
+            self.prefer()
 
     def fault(self, broker: int, process: Process | None) -> None:
         random = self.random
