@@ -13,6 +13,7 @@ SECONDS = 6
 TELLING = [4, 33, 39, 75, 105, 271, 559, 1412]
 """Seeds of schedules that broke a rule, with a bug of ours or a planted one; run for ever."""
 SCHEDULES_MAX = 15_000
+SEED = 105
 
 
 def test_no_schedule_loses_or_changes_what_was_acknowledged() -> None:
@@ -47,6 +48,6 @@ def test_planted_bugs_are_found(name: str) -> None:
 
 def test_a_seed_replays_its_schedule_exactly() -> None:
     """X5: the same seed gives the same history."""
-    first, second = simulate(7, Kinds()), simulate(7, Kinds())
+    first, second = simulate(SEED, Kinds()), simulate(SEED, Kinds())
     assert (first.acked, first.state, first.now_s) == (second.acked, second.state, second.now_s)
     assert first.acked
