@@ -190,8 +190,10 @@ class Link(asyncio.BufferedProtocol):
         self._end(str(exc) if exc else "the other node hung up")
         for task in list(self._serving):
             task.cancel()
-        self._home.part(self)
-        self.ended.set()
+        try:
+            self._home.part(self)
+        finally:
+            self.ended.set()  # or nobody would dial again
 
     def _end(self, reason: str) -> None:
         if self._ending:

@@ -1,5 +1,6 @@
 """Links over TLS: nodes prove to each other who they are."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 import trustme
 
 from chordmq.cluster.link import LinkDown
-from chordmq.codecs.peer.frames import Kind
+from chordmq.codecs.peer.frames import Form, Head, Kind, frame
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.certificates import TlsSettings
 from chordmq.fronts.peer.settings import PeerSettings
@@ -59,6 +60,30 @@ async def test_a_plain_node_cannot_talk_to_one_that_demands_certificates(tmp_pat
         with pytest.raises(LinkDown):
             await plain.links.ask(1, Kind.PING, timeout_s=0.3)
         await plain.close()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\nHost: node\r\n\r\n",
+        b"\x00\x00\x00\x04junk",
+        b"\x7f\xff\xff\xff",
+        b"\xff\xff\xff\xff",
+        b"".join(frame(Head(Form.REQUEST, Kind.PING, 2, 1, 1))),
+        b"".join(frame(Head(Form.HELLO, 0, 2, 1, 0), [b"\xc1"])),
+        b"".join(frame(Head(9, 0, 2, 1, 0))),
+    ],
+    ids=["http", "short", "huge", "negative", "no hello", "broken hello", "unknown form"],
+)
+async def test_garbage_ends_its_own_connection_only(data: bytes) -> None:
+    async with linked(2) as (one, two):
+        await until_connected(one, two)
+        reader, writer = await asyncio.open_connection(*two.listener.advertised)
+        writer.write(data)
+        async with asyncio.timeout(10):
+            await reader.read()
+        writer.close()
+        assert bytes(await one.links.ask(2, Kind.PING, [b"there?"])) == b"there?"
 
 
 def test_nodes_must_ask_each_other_for_certificates() -> None:
