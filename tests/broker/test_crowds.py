@@ -36,7 +36,7 @@ class Reader(threading.Thread):
 
 @pytest.mark.interop
 def test_the_copies_of_a_popular_partition_share_its_readers(tmp_path: Path) -> None:
-    """C17: readers are spread over replicas, and none misses or repeats a record on its way."""
+    """A7, C17: readers are spread over replicas, and none misses or repeats a record on its way."""
     with RunningCluster(tmp_path, settings=SETTINGS) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         admin.create_topics([NewTopic("news", 1, replication_factor=3)])["news"].result(20)

@@ -15,7 +15,7 @@ SECONDS = 40
 @pytest.mark.timeout(400)
 @pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and mounts need root")
 def test_nothing_is_lost_doubled_or_reordered_under_faults(tmp_path: Path) -> None:
-    """A4, C13, X5: kill -9, pauses, parted networks, power cuts, full disks, an etcd that fails."""
+    """A9, C13, X5: kill -9, pauses, parted networks, power cuts, full disks, an etcd that fails."""
     plan = Plan(seconds=SECONDS, seed=SystemRandom().randrange(2**32), nodes=3, etcd=3)
     outcome = run(plan, tmp_path)
     print(outcome.report())

@@ -61,7 +61,7 @@ def addresses(process: subprocess.Popen[str]) -> list[str]:
 def test_one_command_starts_a_cluster_and_stops_all_of_it(
     cluster: subprocess.Popen[str],
 ) -> None:
-    """X2, A10: nodes that find each other, with their etcd, from one command."""
+    """X2, A8: nodes that find each other, with their etcd, from one command."""
     urls = addresses(cluster)
     assert len(urls) == 3
     children = children_of(cluster.pid)

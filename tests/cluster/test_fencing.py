@@ -26,7 +26,7 @@ def controller(node: RunningNode) -> set[int]:
 
 @pytest.mark.interop
 def test_a_killed_node_is_not_waited_for_until_its_lease_ends(tmp_path: Path) -> None:
-    """C13: what a dead node led is led by another at once, though its lease would run on."""
+    """A9: what a dead node led is led by another at once, though its lease would run on."""
     with RunningCluster(tmp_path, settings=LONG) as cluster:
         until(lambda: living(cluster.nodes[1]) == {1, 2, 3})
         (first,) = until(lambda: controller(cluster.nodes[1]))

@@ -196,7 +196,7 @@ async def test_a_link_that_has_gone_silent_is_given_up() -> None:
 
 @pytest.mark.parametrize("gone", [0, 1])
 async def test_both_sides_learn_that_a_nodes_program_has_ended(gone: int) -> None:
-    """C13: a killed node is not waited for until its lease ends."""
+    """A9: a killed node is not waited for until its lease ends."""
     async with linked(2) as nodes:
         await until_connected(*nodes)
         refused: asyncio.Future[int] = asyncio.get_running_loop().create_future()

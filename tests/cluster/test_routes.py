@@ -100,7 +100,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_any_node_finds_the_owner_of_any_key(tmp_path: Path) -> None:
-    """A7: every node can be asked for every key."""
+    """A8: every node can be asked for every key."""
     async with ring_of(6, tmp_path) as nodes:
         await until(lambda: is_whole(nodes))
         owners = sorted(
@@ -116,7 +116,7 @@ async def test_any_node_finds_the_owner_of_any_key(tmp_path: Path) -> None:
 
 
 async def test_a_broadcast_reaches_every_other_node_once(tmp_path: Path) -> None:
-    """A8: fan-out along the fingers reaches each node once."""
+    """A7: fan-out along the fingers reaches each node once."""
     async with ring_of(6, tmp_path) as nodes:
         await until(lambda: is_whole(nodes))
         nodes[0].routes.broadcast(b"news")

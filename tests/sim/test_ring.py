@@ -13,7 +13,7 @@ KEPT_SEEDS = [6, 24, 34, 145, 2347, 3842]
 
 
 def test_fresh_schedules_keep_the_rules() -> None:
-    """X5: the ring keeps Zave's invariant, and heals by itself from what breaks it."""
+    """A8, X5: the ring keeps Zave's invariant, and heals by itself from what breaks it."""
     first = SystemRandom().randrange(2**40)
     print(f"schedules from seed {first}: python -m tests.sim --part ring --seed {first}")
     for seed in range(first, first + FRESH_SCHEDULES):

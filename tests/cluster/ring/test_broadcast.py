@@ -11,7 +11,7 @@ from tests.cluster.ring.whole_ring import exchange, whole_ring
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 100, 1_000])
 def test_each_member_is_reached_once_with_one_message(count: int) -> None:
-    """A8: a broadcast costs n-1 messages and reaches each node once, in log2 n steps."""
+    """A7: a broadcast costs n-1 messages and reaches each node once, in log2 n steps."""
     members = whole_ring(count)
     origin = Random(5).choice(sorted(members))
     members[origin].broadcast(b"news")

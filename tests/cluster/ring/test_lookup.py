@@ -12,7 +12,7 @@ from tests.cluster.ring.whole_ring import exchange, owner, whole_ring
 
 @pytest.mark.parametrize("count", [1, 2, 5, 10, 100, 1_000, 10_000])
 def test_look_ups_ask_half_as_many_as_log2_of_all(count: int) -> None:
-    """A7: any node finds the owner of a key in ½·log2 n + 1 hops on average, up to 10,000 nodes."""
+    """A8: any node finds the owner of a key in ½·log2 n + 1 hops on average, up to 10,000 nodes."""
     members = whole_ring(count)
     places = sorted(members)
     chance = Random(7)

@@ -31,7 +31,7 @@ def test_replicas_are_distinct_brokers_and_no_more_than_there_are() -> None:
 @pytest.mark.parametrize("factor", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_fourth_broker_takes_its_share_and_nothing_else_moves(factor: int, seed: int) -> None:
-    """A9: joining a fourth node moves at most 1.3 times the ideal share."""
+    """A8: joining a fourth node moves at most 1.3 times the ideal share."""
     before = Placement("c", brokers(1, 2, 3, seed=seed))
     after = Placement("c", brokers(1, 2, 3, 4, seed=seed))
     moved = 0
