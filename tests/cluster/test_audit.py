@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from chordmq.broker.audit.chain import GENESIS, Entry, digest_of, read_entry
@@ -35,6 +36,7 @@ def trail(cluster: RunningCluster) -> list[Entry]:
     return found
 
 
+@pytest.mark.slow
 def test_all_nodes_write_one_chain_whoever_leads_it(tmp_path: Path) -> None:
     """E5: the trail goes on, with its sequence and its hashes, when its leader is killed."""
     with RunningCluster(tmp_path, settings={"audit.enabled": "on"}) as cluster:
