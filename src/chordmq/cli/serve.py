@@ -183,6 +183,7 @@ async def until_stopped(
 ) -> None:
     """Run a node, and what stands beside it, until the first signal."""
     import asyncio
+    import gc
 
     from chordmq.cli.companion import keep_running
     from chordmq.clock import SystemClock
@@ -200,6 +201,7 @@ async def until_stopped(
         loop.add_signal_handler(number, stop)
     async with running(config, SystemClock()) as node:
         loop.add_signal_handler(signal.SIGHUP, changed.set)
+        gc.freeze()  # modules and logs stay: looking at them again and again would cost the clients
         started(node)
         async with asyncio.TaskGroup() as tasks:
             others = [tasks.create_task(reload_when(changed, node))]
