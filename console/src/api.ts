@@ -19,6 +19,7 @@ export class ApiError extends Error {
 
 const KEPT_UNDER = 'chordmq.credentials'
 const NOT_REACHED = 0
+const ELSEWHERE = 307
 
 let credentials: Credentials | null = readKept()
 let onLoginNeeded: () => void = () => undefined
@@ -61,12 +62,13 @@ async function send(path: string, init: RequestInit): Promise<Response> {
   let answer: Response
   try {
     // Without the browser's own credentials it opens no dialog of its own when they are refused.
-    answer = await fetch(path, { ...init, credentials: 'omit' })
+    answer = await fetch(path, { ...init, credentials: 'omit', redirect: 'manual' })
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error
     throw new ApiError(NOT_REACHED, 'NotReached', 'the node does not answer')
   }
   if (answer.ok) return answer
+  if (answer.type === 'opaqueredirect') throw new ApiError(ELSEWHERE, 'Elsewhere', 'another node of the cluster answers this')
   if (answer.status === 401) onLoginNeeded()
   const told = (await answer.json().catch(() => ({}))) as { error?: string; message?: string }
   throw new ApiError(answer.status, told.error ?? answer.statusText, told.message ?? `status ${answer.status}`)

@@ -137,7 +137,7 @@ function Foot({ onLogOut }: { onLogOut: () => void }) {
       <select aria-label="Colours" value={theme} onChange={(event) => setTheme(event.target.value)}>
         {THEMES.map((one) => (
           <option key={one} value={one}>
-            {one === 'system' ? 'colours of the system' : one}
+            {one === 'system' ? 'system colours' : one}
           </option>
         ))}
       </select>

@@ -78,6 +78,15 @@ export function Fault({ error, what, onRetry }: { error: Error; what: string; on
         <h2>Log in to see {what}</h2>
       </div>
     )
+  if (status === 307)
+    return (
+      <div className="state" role="alert">
+        <h2>Another node knows this</h2>
+        <p>
+          {error.message}: open its console from the <a href="#/cluster">Cluster</a> page.
+        </p>
+      </div>
+    )
   return (
     <div className="state error" role="alert">
       <h2>{status === 404 ? 'Not here' : status === 0 ? 'The node does not answer' : `Could not load ${what}`}</h2>

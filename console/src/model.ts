@@ -22,6 +22,8 @@ export interface PartitionRow {
   start_offset: number
   end_offset: number
   size_bytes: number
+  /** Whether the node that answers has it. */
+  held?: boolean
 }
 export interface TopicDetail {
   name: string

@@ -11,25 +11,34 @@ export type Start =
 
 const PARTITIONS_MAX = 100
 
+/** The partitions that can be read here: those that the node has, and no more than it reads at once. */
+export function readable(partitions: PartitionRow[]): PartitionRow[] {
+  return partitions.filter((row) => row.held !== false).slice(0, PARTITIONS_MAX)
+}
+
+/** Those partitions as the API wants them named; nothing if they are all. */
+export function chosen(partitions: PartitionRow[]): Record<string, string> {
+  const rows = readable(partitions)
+  return rows.length === partitions.length ? {} : { partition: rows.map((row) => row.partition).join(',') }
+}
+
 /** The position from which the newest records of each partition follow. */
-export function newest(partitions: PartitionRow[], wanted: number): string {
-  return partitions
-    .slice(0, PARTITIONS_MAX)
-    .map((row) => `${row.partition}:${Math.max(row.start_offset, row.end_offset - wanted)}`)
-    .join(',')
+export function newest(partitions: PartitionRow[], wanted: number): Record<string, string> {
+  const places = readable(partitions).map((row) => `${row.partition}:${Math.max(row.start_offset, row.end_offset - wanted)}`)
+  return { ...chosen(partitions), position: places.join(',') }
 }
 
 /** Where a page of records begins, as the query of the API. */
 export function place(start: Start, topic: TopicDetail, wanted: number): Record<string, string> {
   switch (start.from) {
     case 'newest':
-      return { position: newest(topic.partitions, wanted) }
+      return newest(topic.partitions, wanted)
     case 'earliest':
-      return { position: 'earliest' }
+      return { ...chosen(topic.partitions), position: 'earliest' }
     case 'offset':
       return { partition: String(start.partition), offset: String(start.offset) }
     case 'time':
-      return { timestamp: String(start.at_ms) }
+      return { ...chosen(topic.partitions), timestamp: String(start.at_ms) }
   }
 }
 
@@ -41,7 +50,7 @@ export async function read(topic: string, query: Record<string, string>, max: nu
 /** The newest records of a topic over all partitions, oldest first. */
 export async function readNewest(topic: string, wanted: number, signal?: AbortSignal): Promise<StoredRecord[]> {
   const detail = await get<TopicDetail>(`v1/topics/${part(topic)}`, signal)
-  const found = await read(topic, { position: newest(detail.partitions, wanted) }, Math.min(wanted * Math.max(detail.partitions.length, 1), 5000), signal)
+  const found = await read(topic, newest(detail.partitions, wanted), Math.min(wanted * Math.max(detail.partitions.length, 1), 5000), signal)
   return inTime(found.records).slice(-wanted)
 }
 
@@ -50,7 +59,7 @@ export function inTime(records: StoredRecord[]): StoredRecord[] {
 }
 
 /** Follow a topic while a component is there; records come in bundles, at most a few times a second. */
-export function useTail(topic: string | null, onRecords: (records: StoredRecord[]) => void): { state: 'off' | 'live' | 'lost'; fault: string } {
+export function useTail(topic: string | null, onRecords: (records: StoredRecord[]) => void, partition = ''): { state: 'off' | 'live' | 'lost'; fault: string } {
   const [state, setState] = useState<'off' | 'live' | 'lost'>('off')
   const [fault, setFault] = useState('')
   const listener = useRef(onRecords)
@@ -67,7 +76,7 @@ export function useTail(topic: string | null, onRecords: (records: StoredRecord[
       if (waiting.length > 0) listener.current(waiting)
       waiting = []
     }, 200)
-    follow(`v1/topics/${part(topic)}/stream?position=latest`, ending.signal, {
+    follow(`v1/topics/${part(topic)}/stream?position=latest${partition && `&partition=${partition}`}`, ending.signal, {
       state: setState,
       events: (events) => {
         for (const event of events) if (event.event === 'record') waiting.push(JSON.parse(event.data) as StoredRecord)
@@ -80,6 +89,6 @@ export function useTail(topic: string | null, onRecords: (records: StoredRecord[
       ending.abort()
       clearInterval(timer)
     }
-  }, [topic])
+  }, [topic, partition])
   return { state, fault }
 }

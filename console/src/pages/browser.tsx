@@ -6,7 +6,7 @@ import { FilterFault, readFilter } from '../filter'
 import { useDoing } from '../loading'
 import type { StoredRecord, TopicDetail } from '../model'
 import { Card, Empty, Field, Table } from '../parts'
-import { inTime, place as placeOf, read, type Start, useTail } from '../records'
+import { chosen as chosenOf, inTime, place as placeOf, read, readable, type Start, useTail } from '../records'
 import { go, type Place } from '../router'
 import { Message } from './message'
 import { Publish } from './publish'
@@ -32,9 +32,8 @@ export function Browser({ topic, place }: { topic: TopicDetail; place: Place }) 
   const [chosen, setChosen] = useState<StoredRecord | null>(null)
   const { isBusy, fault, doing } = useDoing()
   const filter = safely(text)
-  const tail = useTail(mode === 'live' ? topic.name : null, (records) => {
-    setLive((before) => merged(before, records))
-  })
+  const only = chosenOf(topic.partitions).partition ?? ''
+  const tail = useTail(mode === 'live' ? topic.name : null, (records) => setLive((before) => merged(before, records)), only)
   // Those who begin by watching see what came last as well.
   useEffect(() => {
     doing(async () => {
@@ -72,6 +71,11 @@ export function Browser({ topic, place }: { topic: TopicDetail; place: Place }) 
           />
           {filter.fault && <small role="alert">{filter.fault}</small>}
         </div>
+        {only !== '' && (
+          <p className="notice warn">
+            Only partitions {only} are on this node, {readable(topic.partitions).length} of {topic.partitions.length}; the <a href="#/cluster">other nodes</a> show the rest.
+          </p>
+        )}
         {(fault || tail.fault) && (
           <p className="notice bad" role="alert">
             {fault || tail.fault}
@@ -138,7 +142,7 @@ async function fill(topic: TopicDetail, before: Found, batch: StoredRecord[], is
   let records = [...before.records, ...inTime(batch).filter(test)]
   scanned += batch.length
   while (!isEnd && records.length < wanted && scanned - before.scanned < SCANNED_MAX) {
-    const next = await read(topic.name, { position }, PAGE)
+    const next = await read(topic.name, { ...chosenOf(topic.partitions), position }, PAGE)
     records = [...records, ...inTime(next.records).filter(test)]
     scanned += next.records.length
     position = next.position
