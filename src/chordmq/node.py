@@ -14,7 +14,6 @@ import structlog
 from chordmq.broker import extensions
 from chordmq.broker.broker import Broker
 from chordmq.broker.clustering import Clustering, Seat, join
-from chordmq.broker.crowds import crowd_measures
 from chordmq.broker.flusher import Flusher, exit_at_once
 from chordmq.broker.interceptors import Interceptors
 from chordmq.broker.measures import broker_measures, login_measures
@@ -24,7 +23,6 @@ from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.security.users import Users
 from chordmq.clock import Clock
-from chordmq.cluster.measures import ring_measures
 from chordmq.cluster.state import Endpoint
 from chordmq.config import Config, demands_login, is_loopback, knows_certificates
 from chordmq.errors import (
@@ -56,6 +54,9 @@ from chordmq.fronts.peer.connection import PeerConnection
 from chordmq.fronts.provider.connection import open_provider
 from chordmq.fronts.websocket.front import WebSocketFront
 from chordmq.fronts.websocket.measures import websocket_measures
+from chordmq.iot.measures import device_measures
+from chordmq.iot.opening import open_devices
+from chordmq.iot.service import Devices
 from chordmq.lag import LoopLag
 from chordmq.metrics import Metrics
 from chordmq.storage.lock import DirectoryLock
@@ -112,6 +113,7 @@ class Node:
         self.websocket = self._websocket()
         self.metrics = Metrics()
         self.broker: Broker
+        self.devices: Devices
         self.extensions = extensions.Extensions()
         self.authenticator: Authenticator | None = None
         self._tasks: asyncio.TaskGroup
@@ -132,6 +134,7 @@ class Node:
         for name in FRONTS:
             await self._open_front(name, stack)
         await self._open_mqtt(stack)
+        self._open_devices(stack)
         self._open_websocket(stack)
         await self._open_fronts(stack)
         await self._appear(stack)
@@ -207,7 +210,9 @@ class Node:
             lambda: self.broker.audit if self.authenticator else None,
             checks_names=is_loopback(self.config.http.host),
         )
-        shared = Shared(broker=self._serving_broker, settings=self.config.http)
+        shared = Shared(
+            broker=self._serving_broker, settings=self.config.http, devices=lambda: self.devices
+        )
         admin = Admin(
             metrics=self.metrics, waiting=self.waiting, info=self.info, door=door, shared=shared
         )
@@ -278,8 +283,7 @@ class Node:
 
     async def _open_peer(self, clustering: Clustering, stack: AsyncExitStack) -> None:
         self._run(clustering.run(), stack)
-        self.metrics.add(lambda: ring_measures(clustering.routes))
-        self.metrics.add(lambda: crowd_measures(clustering.crowds))
+        self.metrics.add(clustering.measures)
         await self._listen(
             self.peer, lambda: PeerConnection(clustering.links, self.peer, self.config.peer)
         )
@@ -388,6 +392,15 @@ class Node:
             listener = self.fronts[name]
             await self._listen(listener, partial(MqttConnection, front, listener))
             stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
+
+    def _open_devices(self, stack: AsyncExitStack) -> None:
+        """Look after devices for as long as their clients can reach the node."""
+        names = Names(read_rules(self.config.names.rules))
+        self.devices = open_devices(
+            self.broker, self.config.iot, names, self.config.mqtt.retained_max
+        )
+        self.metrics.add(lambda: device_measures(self.devices))
+        self._run(self.devices.run(), stack)
 
     def _websocket(self) -> WebSocketFront:
         config = self.config
