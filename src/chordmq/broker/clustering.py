@@ -2,12 +2,12 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import structlog
 
-from chordmq.broker.crowds import Crowds
+from chordmq.broker.crowds import Crowds, crowd_measures
 from chordmq.broker.partition import Shared
 from chordmq.broker.popularity import Limits
 from chordmq.broker.replica import Replica
@@ -21,6 +21,7 @@ from chordmq.cluster.elections import Rules
 from chordmq.cluster.fencing import fence
 from chordmq.cluster.image import Image
 from chordmq.cluster.links import Guard, Links
+from chordmq.cluster.measures import ring_measures
 from chordmq.cluster.members import Members
 from chordmq.cluster.metastore.store import Event, MetaStore
 from chordmq.cluster.registration import Registration, Standing, compares_for
@@ -42,6 +43,7 @@ from chordmq.cluster.state import (
 )
 from chordmq.codecs.peer.frames import Kind
 from chordmq.errors import StoreUnavailable, UnknownOutcome
+from chordmq.metrics import Metric
 
 STORE_RETRY_S = 1.0
 
@@ -183,6 +185,11 @@ class Clustering:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.registration.run())
             tasks.create_task(self.controlling.run(self.cluster_id, self.rules))
+
+    def measures(self) -> Iterator[Metric]:
+        """Yield the numbers of the links, the ring and the readers."""
+        yield from ring_measures(self.routes)
+        yield from crowd_measures(self.crowds)
 
     def _fence(self, broker: int) -> None:
         self._tasks.create_task(fence(self.image, broker))
