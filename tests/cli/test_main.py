@@ -75,7 +75,7 @@ def test_the_shell_can_complete_commands() -> None:
     asking = ["bash", "-c", '"$0" -m chordmq --show-completion; exit $?', sys.executable]
     shown = subprocess.run(asking, capture_output=True, text=True, env=ENVIRONMENT, check=True)
     assert "_CHORDMQ_COMPLETE" in shown.stdout
-    completed = run(_CHORDMQ_COMPLETE="complete_bash", COMP_WORDS="chordmq to", COMP_CWORD="1")
+    completed = run(_CHORDMQ_COMPLETE="complete_bash", COMP_WORDS="chordmq topi", COMP_CWORD="1")
     assert completed.stdout.split() == ["topics"]
 
 

@@ -38,6 +38,8 @@ COMMANDS = {
     "consumers": ("chordmq.cli.consumers", "consumers"),
     "queues": ("chordmq.cli.queues", "queues"),
     "cluster": ("chordmq.cli.cluster", "app"),
+    "registry": ("chordmq.cli.registry", "app"),
+    "topology": ("chordmq.cli.topology", "app"),
     "users": ("chordmq.cli.users", "app"),
     "roles": ("chordmq.cli.roles", "app"),
     "acls": ("chordmq.cli.acls", "app"),

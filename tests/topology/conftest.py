@@ -1,0 +1,26 @@
+"""Registries for tests, one process each."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.topology.running_registry import RunningRegistry
+
+StartRegistry = Callable[..., RunningRegistry]
+
+
+@pytest.fixture
+def start_registry(tmp_path: Path) -> Iterator[StartRegistry]:
+    """Start registries that end with the test."""
+    started: list[RunningRegistry] = []
+
+    def start(*options: str) -> RunningRegistry:
+        registry = RunningRegistry(tmp_path / f"registry{len(started)}", *options)
+        started.append(registry)
+        registry.start()
+        return registry
+
+    yield start
+    for registry in started:
+        registry.kill9()
