@@ -35,6 +35,7 @@ from chordmq.fronts.peer.settings import PeerSettings
 from chordmq.fronts.provider.settings import ProviderSettings
 from chordmq.fronts.rpc.settings import CapnpSettings, GrpcSettings
 from chordmq.fronts.websocket.settings import WebSocketSettings
+from chordmq.iot.settings import IotSettings
 from chordmq.logs import ROOT, LogsSettings, check_level
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Config:
     encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
     acl: AclSettings = field(default_factory=AclSettings)
     apps: AppsSettings = field(default_factory=AppsSettings)
+    iot: IotSettings = field(default_factory=IotSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     logs: LogsSettings = field(default_factory=LogsSettings)
 
@@ -226,6 +228,7 @@ def known() -> list[str]:
     names += (f"encryption.{name}" for name in _plain(EncryptionSettings))
     names += (f"acl.{name}" for name in _plain(AclSettings))
     names += (f"apps.{name}" for name in _plain(AppsSettings))
+    names += (f"iot.{name}" for name in _plain(IotSettings))
     names += (f"logs.{name}" for name in _plain(LogsSettings))
     names += (f"broker.{name}" for name in (*broker_settings(), *topic_names()))
     return names
@@ -260,6 +263,7 @@ def build(texts: Texts) -> Config:
         extension=extension_settings(texts),
         acl=_changed(defaults.acl, "acl.", texts),
         apps=_changed(defaults.apps, "apps.", texts),
+        iot=_changed(defaults.iot, "iot.", texts),
         broker=BrokerSettings.from_texts(_below("broker.", texts)),
         logs=logs,
     )

@@ -112,14 +112,14 @@ def test_an_update_conflicts_only_where_a_field_has_changed_since() -> None:
     shadow = updated(Shadow(), update('{"state":{"desired":{"a":1,"n":{"x":1}}}}'), Limits(), 1)
     shadow = updated(shadow, update('{"state":{"desired":{"n":{"y":2}}}}'), Limits(), 2)
     after = updated(
-        shadow, update('{"state":{"desired":{"a":2,"n":{"x":3}}},"baseVersion":1}'), Limits(), 3
+        shadow, update('{"state":{"desired":{"a":2,"n":{"x":3}}},"base_version":1}'), Limits(), 3
     )
     assert after.desired == {"a": 2, "n": {"x": 3, "y": 2}}
     for patch in ('{"n":{"y":9}}', '{"n":null}', '{"n":5}', "null"):
         with pytest.raises(StaleVersion):
             updated(
                 shadow,
-                update('{"state":{"desired":%s},"baseVersion":1}' % patch),  # noqa: UP031
+                update('{"state":{"desired":%s},"base_version":1}' % patch),  # noqa: UP031
                 Limits(),
                 3,
             )

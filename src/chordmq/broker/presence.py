@@ -1,6 +1,6 @@
 """Who is connected: the clients of those fronts whose connections last."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -62,8 +62,11 @@ class Presence:
     """The clients that are there; each front tells of its own."""
 
     def __init__(self) -> None:
-        self._clients: dict[Client, None] = {}
+        self._clients: dict[Client, str] = {}
+        """With what they called themselves when they came."""
         self._consumers: dict[RemoteConsumer, None] = {}
+        self.watchers: list[Callable[[str, bool], None]] = []
+        """Told by name of each client that comes (True) or goes."""
 
     def __iter__(self) -> Iterator[ClientFacts]:
         return iter([client.facts() for client in self._clients])
@@ -73,11 +76,16 @@ class Presence:
 
     def enter(self, client: Client) -> None:
         """Take note of a client that has come."""
-        self._clients[client] = None
+        name = self._clients[client] = client.facts().name
+        for watcher in self.watchers:
+            watcher(name, True)
 
     def leave(self, client: Client) -> None:
         """Take note of a client that has gone, or never was there."""
-        self._clients.pop(client, None)
+        name = self._clients.pop(client, None)
+        if name is not None:
+            for watcher in self.watchers:
+                watcher(name, False)
 
     def consumers(self) -> list[ConsumerFacts]:
         """Return what all consumers that are connected read now."""

@@ -28,6 +28,7 @@ INTERNAL_TOPICS = frozenset(
         "__share_group_state",
         "__sessions",
         "__retained",
+        "__devices",
         "__cluster_metadata",
         "__queues",
         "__queues_transient",

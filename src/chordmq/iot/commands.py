@@ -88,7 +88,9 @@ class Patience:
     """How long a command can be asked about after its end."""
 
 
-class Issue(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class Issue(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """What somebody wants a device to do."""
 
     id: Id | None = None
@@ -107,7 +109,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One command to one device."""
 
     id: str

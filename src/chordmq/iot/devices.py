@@ -9,6 +9,7 @@ iotsphere/devices/{id}/commands/{name}/issue|cancel|request|response|status
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from chordmq.iot.envelope import MessageType
 ROOT = "iotsphere/devices"
 LEVELS_BEFORE_ID = ROOT.count("/") + 1
 ID_LENGTH_MAX = 128
+NAMES_REMEMBERED = 10_000
 PLACE = "{name}"
 
 _ID = re.compile(rf"[^/+#\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_LENGTH_MAX}}}")
@@ -91,6 +93,7 @@ _OPEN = {one.path.partition("/")[0]: one for one in (TELEMETRY, EVENT)}
 _NAMED = {tuple(one.path.split(f"/{PLACE}/")): one for one in SUBJECTS if f"/{PLACE}/" in one.path}
 
 
+@lru_cache(maxsize=NAMES_REMEMBERED)
 def parse(name: str) -> Address | None:
     """Return whose message has this name, and what it is about; None if it is no device's."""
     levels = name.split("/", LEVELS_BEFORE_ID + 1)

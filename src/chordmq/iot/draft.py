@@ -41,6 +41,8 @@ class Draft:
         self._shadows: dict[str, Shadow | None] = {}
         self._commands: dict[tuple[str, str], Command | None] = {}
         self._outgoing: list[Outgoing] = []
+        self.size = 0
+        """Bytes that are to be told."""
         self._answers: dict[str, Any] = {}
         self._events: list[Event] = []
         self._stirred: dict[str, None] = {}
@@ -206,7 +208,7 @@ class Draft:
         self._shadows[address.device] = after
         told = {"state": update.state, "version": after.version, "timestamp": after.timestamp}
         if update.client_token is not None:
-            told["clientToken"] = update.client_token
+            told["client_token"] = update.client_token
         self._accept(address, message, after, told)
         self._tell_delta(address.device, before, after)
 
@@ -389,6 +391,7 @@ class Draft:
             message_type=address.subject.type,
         )
         value = envelope.wrap(msgspec.json.encode(told), origin)
+        self.size += len(value)
         self._outgoing.append(Outgoing(address.device, name, value, headers, is_retained))
 
     def _bury(self, incoming: Incoming, address: Address, error: ChordMQError) -> None:

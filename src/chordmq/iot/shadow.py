@@ -30,7 +30,9 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reported: Document | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class Update(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class Update(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """What somebody wants to change."""
 
     state: Sections

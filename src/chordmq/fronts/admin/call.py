@@ -20,6 +20,7 @@ from chordmq.broker.security.principal import Principal
 from chordmq.broker.security.quotas import Limit
 from chordmq.errors import AuthenticationFailed, InvalidRequest, ShuttingDown
 from chordmq.fronts.admin.settings import HttpSettings
+from chordmq.iot.service import Devices
 
 JSON = "application/json"
 OCTETS = "application/octet-stream"
@@ -33,12 +34,18 @@ def _no_broker() -> Broker:
     raise ShuttingDown("the node serves no clients")
 
 
+def _no_devices() -> Devices:
+    raise ShuttingDown("the node serves no clients")
+
+
 @dataclass(slots=True, kw_only=True)
 class Shared:
     """What all requests of the front share."""
 
     broker: Callable[[], Broker] = _no_broker
     """Returns the broker, or raises ShuttingDown while there is none to serve clients."""
+    devices: Callable[[], Devices] = _no_devices
+    """Returns the service that looks after devices; asked only when there is a broker."""
     settings: HttpSettings = field(default_factory=HttpSettings)
     appends: Appends = field(default_factory=Appends)
     streams: Counter[tuple[str, str]] = field(default_factory=Counter)
