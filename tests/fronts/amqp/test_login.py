@@ -1,6 +1,7 @@
 """Who may come in over AMQP, and what they may do there."""
 
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -148,3 +149,20 @@ def test_a_pattern_needs_the_right_to_read_what_it_means(fortress: Fortress) -> 
             channel.queue_declare(
                 "mine.dead", durable=True, arguments={"x-dead-letter-exchange": "private"}
             )
+
+
+def test_quotas_make_publishers_and_consumers_wait(fortress: Fortress) -> None:
+    """A10, C11: bytes per second of a user count over AMQP as everywhere."""
+    admin = CommandLine(fortress.bootstrap)
+    login = ["--user", "admin", "--password", PASSWORD, "--tls-ca", fortress.ca]
+    with connect(fortress, PlainCredentials("alice", PASSWORD)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("metered", durable=True)
+        quota = [*login, "quotas", "set", "--for-user", "alice"]
+        admin.ok(*quota, "--set", "producer_byte_rate=100000")
+        began = time.monotonic()
+        for _ in range(4):
+            channel.basic_publish("", "metered", b"x" * 100_000)
+        assert time.monotonic() - began > 1
+        admin.ok(*quota, "--reset", "producer_byte_rate")

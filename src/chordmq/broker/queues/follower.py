@@ -1,6 +1,7 @@
 """Follows one partition and hands its messages out to queues: the log first, queues second."""
 
 import asyncio
+import struct
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
@@ -186,11 +187,11 @@ def put(queue: Queue, source: Source, record: Record, routing: Routing) -> None:
 def route(router: Router, topic: str, record: Record) -> Routing | None:
     """Return what a record is as a message and which queues it belongs to; None if to none."""
     value = envelope_header(record)
-    if value is None:
-        return router.foreign(topic, record)
     try:
+        if value is None:
+            return router.foreign(topic, record)
         stamp, envelope = read_envelope(value)
-    except DecodeError as error:
+    except (DecodeError, ValueError, struct.error) as error:  # a queue must get past it
         log.warning("a message cannot be read", topic=topic, offset=record.offset, error=str(error))
         return None
     queues = router.published(topic, stamp, envelope)

@@ -8,10 +8,12 @@ from typing import Any
 import structlog
 from pamqp import base, commands
 
+from chordmq.broker.partition import Partition
 from chordmq.broker.presence import ClientFacts
 from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.virtual_host import VirtualHost
 from chordmq.broker.security.acl import Operation
+from chordmq.broker.security.meter import Meter
 from chordmq.broker.security.principal import ANONYMOUS
 from chordmq.codecs.amqp.frames import (
     FRAME_MIN,
@@ -80,6 +82,7 @@ class AmqpConnection(Wire):
         self.thirsty: dict[Queue, None] = {}
         """Queues whose consumers have room again."""
         self.login_name = ""
+        self.meter = Meter(front.broker.permissions.quotas, front.listener.clock)
         self._number = secrets.token_urlsafe(12)
         self._principal = ANONYMOUS
         self._properties: dict[str, Any] = {}
@@ -111,12 +114,21 @@ class AmqpConnection(Wire):
             if not await self.greeted():
                 return
             await self._open()
+        self.meter.user = self._principal.name
+        self.meter.client = str(self._properties.get("connection_name", ""))
         self.front.enter(self)
         while not self.is_closing:
             await self._work(await self.next_events())
-            while self.publisher.unanswered > UNANSWERED_BYTES_MAX or self._is_blocked:
+            self._charge(0)
+            while self._must_wait:
                 self._arrived.clear()
                 await self._arrived.wait()
+
+    @property
+    def _must_wait(self) -> bool:
+        """Return whether nothing more is to be taken from the client for now."""
+        is_full = self.publisher.unanswered > UNANSWERED_BYTES_MAX
+        return is_full or self._is_blocked or self.is_throttled
 
     async def _open(self) -> None:
         """Agree on who the client is, how much fits into a frame, and the virtual host."""
@@ -360,6 +372,32 @@ class AmqpConnection(Wire):
         if self.wants("connection.blocked"):
             self.tell(Connection.Unblocked())
         self._arrived.set()
+
+    def _charge(self, sent: int) -> None:
+        """Charge what was sent, and what came before, to the client's quotas."""
+        meter = self.meter
+        if meter.is_on:
+            meter.fetched += sent
+            wait_s = meter.wait_s()
+            if wait_s > 0 and not self.is_throttled:
+                self.is_throttled = True
+                asyncio.get_running_loop().call_later(wait_s, self._go_on)
+
+    def _go_on(self) -> None:
+        self.is_throttled = False
+        self._arrived.set()
+        if not self._is_closed:
+            self._thirst()
+
+    def audit(self, partition: Partition, offset: int, count: int) -> None:
+        """Note some of what was published in the audit trail, as many as it asks for."""
+        audit = self.front.broker.audit
+        if audit.sample:
+            who = f"User:{self._principal.name}"
+            for number in range(offset, offset + count):
+                if audit.is_sampled():
+                    place = f"{partition.topic}-{partition.index} offset {number}"
+                    audit.record(who=who, host=self.host, act="publish", obj=place)
 
     def facts(self) -> ClientFacts:
         """Return what is known of the client now."""

@@ -191,19 +191,24 @@ class Publisher:
             for group in batch.groups:
                 group.parts += 1
             self.unanswered += batch.size
+            self._connection.meter.produced += batch.size
             appended = self._publishing.appends.append(partition, batch.records)
             self._pending.add(appended)
-            appended.add_done_callback(self._when_done(batch))
+            appended.add_done_callback(self._when_done(partition, batch))
         for channel in self._confirming:
             assert channel.confirms is not None
             self._connection.send(channel.confirms.end_read())
         self._confirming.clear()
 
-    def _when_done(self, batch: Batch) -> Callable[[asyncio.Future[int]], None]:
+    def _when_done(
+        self, partition: Partition, batch: Batch
+    ) -> Callable[[asyncio.Future[int]], None]:
         def done(appended: asyncio.Future[int]) -> None:
             self._pending.discard(appended)
             self.unanswered -= batch.size
             error = None if appended.cancelled() else appended.exception()
+            if error is None and not appended.cancelled():
+                self._connection.audit(partition, appended.result(), len(batch.records))
             if isinstance(error, ChordMQError):
                 self._connection.refused(error, batch.unconfirmed)
             for group, (channel, numbers) in batch.groups.items():

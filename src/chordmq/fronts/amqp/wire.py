@@ -39,6 +39,8 @@ class Wire(asyncio.Protocol):
         self.certified: Principal = ANONYMOUS
         self.is_closing = False
         """Whether the end was announced by either side."""
+        self.is_throttled = False
+        """Whether the client has to wait for what it has used beyond its quotas."""
         self.last_active_s = listener.clock.monotonic_s()
         self._listener = listener
         self._transport: asyncio.Transport
@@ -69,6 +71,10 @@ class Wire(asyncio.Protocol):
 
     def _thirst(self) -> None:
         """Let queues deliver to the client again."""
+        raise AssertionError("a connection knows how")
+
+    def _charge(self, sent: int) -> None:
+        """Charge what was sent, and what came before, to the client's quotas."""
         raise AssertionError("a connection knows how")
 
     @property
@@ -120,7 +126,12 @@ class Wire(asyncio.Protocol):
     @property
     def has_room(self) -> bool:
         """Return whether the client takes what is sent to it."""
-        return self._is_writable and self._out_bytes < WRITE_BYTES_MAX and not self.is_closing
+        return (
+            self._is_writable
+            and self._out_bytes < WRITE_BYTES_MAX
+            and not self.is_throttled
+            and not self.is_closing
+        )
 
     def send(self, data: bytes) -> None:
         """Send bytes at the end of this turn."""
@@ -141,6 +152,7 @@ class Wire(asyncio.Protocol):
         if self._out and not self._is_closed:
             self._has_sent = True
             self._transport.write(b"".join(self._out))
+            self._charge(self._out_bytes)
         self._out.clear()
         self._out_bytes = 0
         if was_full:
