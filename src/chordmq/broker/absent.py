@@ -1,5 +1,6 @@
 """A partition that other nodes hold: known by name and leader, and of no further use here."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from chordmq.broker.partition import Partition, Shared, log_settings
@@ -13,6 +14,8 @@ class AbsentPartition(Partition):
     """Refuses what needs the records; its replica knows who leads."""
 
     is_absent = True
+    copy_for_reader: "Callable[[Partition], int] | None" = None
+    """Says whom a reader should ask; the leader if nobody says."""
 
     def __init__(self, topic: str, index: int, settings: TopicSettings, shared: Shared) -> None:
         log = AbsentLog(Path(f"{topic}-{index}"), log_settings(settings))
@@ -20,7 +23,9 @@ class AbsentPartition(Partition):
 
     def read(self, offset: int, max_bytes: int, *, only_stable: bool = False) -> list[memoryview]:
         """Refuse: whoever asks goes to another node."""
-        raise self._elsewhere()
+        if self.copy_for_reader is None:
+            raise self._elsewhere()
+        raise NotLeader(f"{self.topic}-{self.index} is on other nodes", self.copy_for_reader(self))
 
     async def delete_records(self, before: int) -> int:
         """Refuse."""

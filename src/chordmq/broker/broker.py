@@ -212,7 +212,10 @@ class Broker:
 
     def _open_partition(self, topic: Topic, index: int) -> Partition:
         if not self._table.holds(topic.id, index):
-            return AbsentPartition(topic.name, index, topic.settings, self.shared)
+            absent = AbsentPartition(topic.name, index, topic.settings, self.shared)
+            if self.clustering is not None:
+                absent.copy_for_reader = self.clustering.announcements.copy_of
+            return absent
         directory = partition_directory(self._logs, topic.name, index)
         log = Log(directory, log_settings(topic.settings), self.clock, self.tail, self._catalogue)
         return Partition(topic.name, index, log, topic.settings, self.shared)

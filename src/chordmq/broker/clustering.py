@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from chordmq.broker.announcements import Announcements
 from chordmq.broker.crowds import Crowds, crowd_measures
 from chordmq.broker.partition import Shared
 from chordmq.broker.popularity import Limits
@@ -21,7 +22,7 @@ from chordmq.cluster.elections import Rules
 from chordmq.cluster.fencing import fence
 from chordmq.cluster.image import Image
 from chordmq.cluster.links import Guard, Links
-from chordmq.cluster.measures import ring_measures
+from chordmq.cluster.measures import coordination_measures, ring_measures
 from chordmq.cluster.members import Members
 from chordmq.cluster.metastore.store import Event, MetaStore
 from chordmq.cluster.registration import Registration, Standing, compares_for
@@ -36,6 +37,7 @@ from chordmq.cluster.state import (
     BrokerRegistration,
     ClusterIdentity,
     Endpoint,
+    PartitionState,
     Settings,
     TopicState,
     decode,
@@ -112,6 +114,7 @@ class Clustering:
         self.controlling: Controlling
         self.links: Links
         self.crowds: Crowds
+        self.announcements: Announcements
         self.routes: Routes
         entry = image.get(CLUSTER)
         assert entry is not None
@@ -141,6 +144,7 @@ class Clustering:
         )
         self.links = Links(self.cluster_id, self._node_id, seat.uuid, clock, seat.guard)
         self.routes = Routes(self.links, self.members, self.cluster_id)
+        self.announcements = Announcements(self.routes, clock)
         self._connect()
         await self.registration.register(is_suspect=seat.is_suspect)
         epoch = self.registration.epoch
@@ -171,6 +175,7 @@ class Clustering:
         self.crowds = Crowds(
             lambda: (one for topic in topics for one in topic.partitions), limits, self._clock
         )
+        self.crowds.announce = self.announcements.tell
         topics.on_state = self.replicas.on_state
 
     async def run(self) -> None:
@@ -187,9 +192,16 @@ class Clustering:
             tasks.create_task(self.controlling.run(self.cluster_id, self.rules))
 
     def measures(self) -> Iterator[Metric]:
-        """Yield the numbers of the links, the ring and the readers."""
+        """Yield the numbers of the links, the ring, the leaders and the readers."""
         yield from ring_measures(self.routes)
+        yield from coordination_measures(self.members, self.controlling, self._states())
         yield from crowd_measures(self.crowds)
+        yield from self.replicas.measures()
+
+    def _states(self) -> Iterator[PartitionState]:
+        for topic in self.topics or ():
+            assert self.topics is not None
+            yield from (self.topics.state(topic, i) for i in range(len(topic.partitions)))
 
     def _fence(self, broker: int) -> None:
         self._tasks.create_task(fence(self.image, broker))

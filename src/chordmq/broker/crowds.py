@@ -1,6 +1,7 @@
 """Measures how much the partitions are read that this node leads, and sends readers to copies."""
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Iterator
 
 import structlog
@@ -11,6 +12,7 @@ from chordmq.clock import Clock
 from chordmq.metrics import Metric, gauge
 
 INTERVAL_S = 1.0
+ANNOUNCE_INTERVAL_S = 30.0
 NOWHERE = -1
 
 log = structlog.get_logger(__name__)
@@ -27,6 +29,9 @@ class Crowds:
         self._clock = clock
         self._known: dict[Partition, Popularity] = {}
         self._turn = 0
+        self._told_s: dict[Partition, float] = {}
+        self.announce: Callable[[Partition, bool], None] | None = None
+        """Told which partitions are popular, again and again, and which are no more."""
         self.sent = 0
         """Readers that were sent to another copy."""
 
@@ -47,6 +52,9 @@ class Crowds:
             if one is None:
                 one = Popularity(self._limits, partition.bytes_out, now_s)
             elif one.measure(partition.bytes_out, partition.readers, now_s):
+                self._told_s.pop(partition, None)
+                if not one.is_popular and self.announce is not None:
+                    self.announce(partition, False)
                 log.info(
                     "partition is popular" if one.is_popular else "partition is popular no more",
                     topic=partition.topic, partition=partition.index,
@@ -54,6 +62,16 @@ class Crowds:
                 )  # fmt: skip
             led[partition] = one
         self._known = led
+        self._announce(now_s)
+
+    def _announce(self, now_s: float) -> None:
+        """Say which partitions are popular, for nodes that have missed it, too."""
+        popular = [partition for partition, one in self._known.items() if one.is_popular]
+        self._told_s = {one: self._told_s.get(one, -math.inf) for one in popular}
+        for partition, told_s in list(self._told_s.items()):
+            if self.announce is not None and now_s - told_s >= ANNOUNCE_INTERVAL_S:
+                self._told_s[partition] = now_s
+                self.announce(partition, True)
 
     @property
     def popular(self) -> int:
