@@ -193,3 +193,12 @@ async def test_a_leader_whose_disk_is_full_lets_another_lead(tmp_path: Path) -> 
         assert (state.leader in (2, 3), state.leader_epoch) == (True, 1)
         await copies.change(isr=(2, 3))
         await append(copies.nodes[state.leader], b"b")
+
+
+async def test_the_lag_of_followers_is_measured(tmp_path: Path) -> None:
+    async with replicated(tmp_path, SETTINGS) as copies:
+        await append(copies.nodes[1], b"a")
+        await copies.isolate(3)
+        copies.nodes[1].partition.append(batch(b"b", b"c"))
+        values = {one.name: one for one in copies.nodes[1].replicas.measures()}
+        assert values["chordmq_replica_lag_records"].samples == [({}, 2)]

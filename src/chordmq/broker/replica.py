@@ -159,6 +159,14 @@ class Replica:
             return NO_LEADER, -1
         return self.state.leader, self.state.leader_epoch
 
+    @property
+    def lag(self) -> int:
+        """Return how many records the slowest follower lacks, if this node leads."""
+        if self.leader is None:
+            return 0
+        end = self.partition.log.end_offset
+        return max((end - one.offset for one in self.leader.progress.values()), default=0)
+
     # What the partition asks and tells.
 
     def check_leading(self, *, is_quorum_needed: bool = False) -> None:

@@ -26,6 +26,7 @@ from chordmq.codecs.peer.replica import (
     write_fetches,
 )
 from chordmq.errors import StoreUnavailable, UnknownOutcome
+from chordmq.metrics import Metric, counter, gauge
 from chordmq.storage import watermarks
 
 log = structlog.get_logger(__name__)
@@ -78,6 +79,7 @@ class Replicas:
         self._to_tell: dict[Replica, None] = {}
         self._is_scheduled = False
         self._tasks: asyncio.TaskGroup | None = None
+        self._changes = 0
         self._directory: Path | None = None
         self._known: dict[watermarks.Place, int] = {}
         """How far copies were committed when the node last said so."""
@@ -145,6 +147,18 @@ class Replicas:
         while self._directory is not None:
             await asyncio.sleep(SAVE_INTERVAL_S)
             await asyncio.to_thread(self._save, self._directory, self._watermarks())
+
+    def measures(self) -> Iterator[Metric]:
+        """Yield how far followers are behind, and how often in-sync sets have changed."""
+        lags = [replica.lag for replica in self]
+        yield gauge(
+            "chordmq_replica_lag_records",
+            "Records that the slowest follower of a partition led here does not have yet.",
+            max(lags, default=0),
+        )
+        yield counter(
+            "chordmq_in_sync_changes", "Changes of in-sync sets by this node.", self._changes
+        )
 
     # What the copies ask of their node.
 
@@ -274,6 +288,7 @@ class Replicas:
         except UnknownOutcome:
             await self._end_doubt(replica, proposal)
         else:
+            self._changes += 1
             log.info("in-sync set changed", log=replica.partition.log.name, isr=proposal.state.isr)
             replica.on_state(replica.place, proposal.state, revision)
 
