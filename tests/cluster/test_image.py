@@ -104,6 +104,38 @@ async def test_events_that_a_watch_loses_are_made_up_for(shared_store: Unreliabl
     assert sorted(told) == ["topics/a", "topics/b", "topics/b"]
 
 
+async def test_a_watch_that_hangs_is_begun_anew(shared_store: UnreliableStore) -> None:
+    """A member of the store that stands still tells nothing, and does not say so."""
+    async with following(shared_store) as mine:
+        shared_store.tells = lambda event: False
+        await shared_store.store.commit([], [Put("topics/a", b"1")])
+        await until_known(mine, "topics/a", b"1")
+        begun = shared_store.watches
+        shared_store.tells = lambda event: True
+        await asyncio.sleep(0.1)
+        assert shared_store.watches > 1
+        assert begun >= 1
+        revision = await shared_store.store.commit([], [Put("topics/a", b"2")])
+        await until_known(mine, "topics/a", b"2")
+        assert mine.revision >= revision
+
+
+async def test_others_who_write_to_the_same_etcd_cause_no_reading(
+    shared_store: UnreliableStore,
+) -> None:
+    async with following(shared_store) as mine:
+        shared_store.tells = lambda event: event.key != "elsewhere"
+        revision = await shared_store.store.commit([], [Put("elsewhere", b"")])
+        await shared_store.store.commit([], [Delete("elsewhere")])
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                if mine.revision > revision:
+                    break
+                await asyncio.sleep(0.01)
+
+    assert shared_store.watches == 1
+
+
 async def test_events_that_come_late_do_not_undo_newer_ones(shared_store: UnreliableStore) -> None:
     image = await Image.load(shared_store)
     first = await image.commit([], [Put("topics/a", b"1"), Put("topics/b", b"1")])

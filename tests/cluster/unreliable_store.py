@@ -3,7 +3,14 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 from chordmq.cluster.metastore.local import LocalStore
-from chordmq.cluster.metastore.store import Compare, Entry, Event, Operation, Snapshot
+from chordmq.cluster.metastore.store import (
+    Compare,
+    Entry,
+    Event,
+    Operation,
+    Outline,
+    Snapshot,
+)
 from chordmq.errors import StoreUnavailable, UnknownOutcome
 
 
@@ -18,6 +25,7 @@ class UnreliableStore:
         self.tells: Callable[[Event], bool] = lambda _: True
         """Says which events a watch tells."""
         self.is_away = False
+        self.watches = 0
         self.commits = 0
 
     async def get(self, key: str) -> Entry | None:
@@ -27,6 +35,10 @@ class UnreliableStore:
     async def range(self, prefix: str) -> Snapshot:
         self._check()
         return await self.store.range(prefix)
+
+    async def outline(self, prefix: str) -> Outline:
+        self._check()
+        return await self.store.outline(prefix)
 
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
         self._check()
@@ -40,6 +52,7 @@ class UnreliableStore:
         return revision
 
     async def watch(self, prefix: str, revision: int) -> AsyncGenerator[list[Event], None]:
+        self.watches += 1
         async for events in self.store.watch(prefix, revision):
             if told := [event for event in events if self.tells(event)]:
                 yield told

@@ -19,6 +19,7 @@ from chordmq.cluster.metastore.store import (
     HistoryLost,
     MetaStore,
     Operation,
+    Outline,
     Put,
     Snapshot,
     StoreConflict,
@@ -28,9 +29,9 @@ from chordmq.cluster.state import CLUSTER
 from chordmq.errors import StoreUnavailable, UnknownOutcome
 from chordmq.storage.metadata.database import Database
 
-CHECK_INTERVAL_S = 5.0
+CHECK_INTERVAL_S = 1.0
 """How often the store is asked whether the watch has told everything."""
-WATCH_DELAY_MAX_S = 1.0
+WATCH_DELAY_MAX_S = 0.3
 RETRY_DELAY_S = 0.2
 SETTLE_ATTEMPTS = 8
 
@@ -50,6 +51,7 @@ class Image:
         self.store = store
         self.revision = snapshot.revision
         """All changes up to here are known; some after it may be, too."""
+        self._patience: asyncio.Timeout
         self._families: dict[str, dict[str, Entry]] = {}
         self._removed: dict[str, int] = {}
         """Keys that this node has removed, until the watch has come as far."""
@@ -129,11 +131,16 @@ class Image:
     async def _follow(self) -> None:
         while True:
             try:
-                async with aclosing(self.store.watch("", self.revision)) as watch:
+                async with (
+                    asyncio.timeout(None) as self._patience,
+                    aclosing(self.store.watch("", self.revision)) as watch,
+                ):
                     async for events in watch:
                         # What is not news came with a refresh, and may be older than that.
                         self._apply(e for e in events if e.revision > self.revision)
                         self._reach(events[-1].revision)
+            except TimeoutError:
+                log.warning("watch of the store tells nothing, and is begun anew")
             except HistoryLost:
                 await self._try_to_refresh()
             except (StoreUnavailable, UnknownOutcome) as error:
@@ -149,8 +156,28 @@ class Image:
             except (StoreUnavailable, UnknownOutcome):
                 continue
             await asyncio.sleep(WATCH_DELAY_MAX_S)
-            if self.revision < newest:
-                await self._try_to_refresh()
+            if self.revision < newest and await self._is_behind(newest):
+                with suppress(RuntimeError):  # it is being begun anew already
+                    self._patience.reschedule(asyncio.get_running_loop().time())
+
+    async def _is_behind(self, revision: int) -> bool:
+        """Return whether the watch should have told something by now; if so, it is read.
+
+        Others who use the same etcd move its revision, too.
+        """
+        try:
+            outline = await self.store.outline("")
+            if outline == self._outline():
+                self._reach(revision)
+                return False
+        except (StoreUnavailable, UnknownOutcome):
+            return False
+        await self._try_to_refresh()
+        return True
+
+    def _outline(self) -> Outline:
+        revisions = [one.revision for family in self._families.values() for one in family.values()]
+        return Outline(len(revisions), max(revisions, default=0))
 
     async def _try_to_refresh(self) -> None:
         try:

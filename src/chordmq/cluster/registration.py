@@ -164,6 +164,7 @@ class Registration:
             self._rely(-math.inf)
             if not self._is_leaving:
                 log.warning("lease lost", broker=self.broker)
+                await self._image.refresh()  # others may lead by now what this broker led
                 await self.appear()
         else:
             self._rely(began_s + ttl_s * LEASE_MARGIN)

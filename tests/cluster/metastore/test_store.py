@@ -16,6 +16,7 @@ from chordmq.cluster.metastore.store import (
     Event,
     LeaseLost,
     MetaStore,
+    Outline,
     Put,
     StoreConflict,
     absent,
@@ -54,6 +55,17 @@ async def test_a_snapshot_is_as_of_the_newest_commit(store: MetaStore) -> None:
     revision = await store.commit([], [Put("elsewhere", b"")])
 
     assert (await store.range("nothing/")).revision >= revision
+
+
+async def test_an_outline_changes_with_every_entry(store: MetaStore) -> None:
+    assert await store.outline("p/") == Outline(0, 0)
+    first = await store.commit([], [Put("p/a", b""), Put("p/b", b"")])
+    await store.commit([], [Put("q", b"")])
+    assert await store.outline("p/") == Outline(2, first)
+
+    second = await store.commit([], [Put("p/a", b"2"), Delete("p/b")])
+
+    assert await store.outline("p/") == Outline(1, second)
 
 
 @pytest.mark.parametrize(

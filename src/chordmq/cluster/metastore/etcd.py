@@ -14,6 +14,7 @@ from chordmq.cluster.metastore.store import (
     HistoryLost,
     LeaseLost,
     Operation,
+    Outline,
     Put,
     Snapshot,
     StoreConflict,
@@ -45,6 +46,13 @@ class EtcdStore:
         answer = await self._gateway.read("/v3/kv/range", self._under(prefix))
         found = [self._entry(one) for one in answer.get("kvs", ())]
         return Snapshot(found, _revision(answer))
+
+    async def outline(self, prefix: str) -> Outline:
+        """Return how many keys begin so, and when the newest of them was written."""
+        newest = {"sort_target": "MOD", "sort_order": "DESCEND", "limit": "1", "keys_only": True}
+        answer = await self._gateway.read("/v3/kv/range", self._under(prefix) | newest)
+        revision = max((int(one["mod_revision"]) for one in answer.get("kvs", ())), default=0)
+        return Outline(int(answer.get("count", 0)), revision)
 
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
         """Do all operations at one revision and return it, or raise StoreConflict and do none."""

@@ -129,17 +129,18 @@ class Gateway:
             if buffer:
                 yield _result(status, buffer)
         except (TimeoutError, OSError, h11.ProtocolError) as error:
-            self.rotate()
+            self._pass_over(connection.endpoint)
             raise StoreUnavailable(f"{connection.endpoint} went away: {_why(error)}") from None
         finally:
             connection.close()
 
-    def rotate(self) -> None:
-        """Begin with another endpoint from now on."""
-        self._endpoints.append(self._endpoints.pop(0))
-        for connection in self._idle:
+    def _pass_over(self, endpoint: str) -> None:
+        """Ask an endpoint last from now on; several calls that failed there do so once."""
+        if self._endpoints[0] == endpoint:
+            self._endpoints.append(self._endpoints.pop(0))
+        for connection in [one for one in self._idle if one.endpoint == endpoint]:
+            self._idle.remove(connection)
             connection.close()
-        self._idle.clear()
 
     def close(self) -> None:
         """Close all idle connections."""
@@ -168,20 +169,20 @@ class Gateway:
                     pieces.append(piece)
         except (TimeoutError, OSError, h11.ProtocolError) as error:
             connection.close()
-            self.rotate()
+            self._pass_over(connection.endpoint)
             raise UnknownOutcome(f"{connection.endpoint} did not answer: {_why(error)}") from None
         except BaseException:
             connection.close()
             raise
         self._keep(connection)
-        return self._checked(status, b"".join(pieces))
+        return self._checked(connection.endpoint, status, b"".join(pieces))
 
-    def _checked(self, status: int, body: bytes) -> Any:
+    def _checked(self, endpoint: str, status: int, body: bytes) -> Any:
         try:
             return _result(status, body)
         except GatewayRefused as refused:
             if refused.code in _NOT_NOW:
-                self.rotate()
+                self._pass_over(endpoint)
                 raise UnknownOutcome(str(refused)) from None
             if refused.code == _UNAUTHENTICATED:
                 self._token = ""
@@ -210,7 +211,7 @@ class Gateway:
                 return await self._connect(endpoint)
             except (OSError, TimeoutError) as error:
                 failures.append(f"{endpoint}: {_why(error)}")
-                self.rotate()
+                self._pass_over(endpoint)
         raise StoreUnavailable(f"no endpoint of etcd can be reached: {', '.join(failures)}")
 
     async def _connect(self, endpoint: str) -> _Connection:

@@ -17,6 +17,7 @@ from chordmq.cluster.metastore.store import (
     HistoryLost,
     LeaseLost,
     Operation,
+    Outline,
     Put,
     Snapshot,
     StoreConflict,
@@ -73,6 +74,11 @@ class LocalStore:
         """Return the newest entries of all keys that begin so."""
         self._end_leases()
         return await self._database.run(lambda connection: _range(connection, prefix))
+
+    async def outline(self, prefix: str) -> Outline:
+        """Return how many keys begin so, and when the newest of them was written."""
+        found = (await self.range(prefix)).entries
+        return Outline(len(found), max((entry.revision for entry in found), default=0))
 
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
         """Do all operations at one revision and return it, or raise StoreConflict and do none."""

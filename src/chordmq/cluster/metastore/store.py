@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class StoreConflict(Exception):
@@ -36,6 +36,14 @@ class Snapshot:
 
     entries: list[Entry]
     revision: int
+
+
+class Outline(NamedTuple):
+    """What tells whether a snapshot is still true, without its values."""
+
+    keys: int
+    newest: int
+    """The revision of the entry that was written last; 0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +131,10 @@ class MetaStore(Protocol):
 
     async def range(self, prefix: str) -> Snapshot:
         """Return the newest entries of all keys that begin so."""
+        ...
+
+    async def outline(self, prefix: str) -> Outline:
+        """Return how many keys begin so, and when the newest of them was written."""
         ...
 
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
