@@ -167,12 +167,14 @@ export function Snippets({ of }: { of: Record<string, string> }) {
   const text = of[chosen] ?? ''
   return (
     <div className="snippets">
-      <div role="tablist" aria-label="Languages">
-        {names.map((name) => (
-          <button key={name} type="button" role="tab" aria-selected={name === chosen} onClick={() => setChosen(name)}>
-            {name}
-          </button>
-        ))}
+      <div className="actions">
+        <div role="tablist" aria-label="Languages">
+          {names.map((name) => (
+            <button key={name} type="button" role="tab" aria-selected={name === chosen} onClick={() => setChosen(name)}>
+              {name}
+            </button>
+          ))}
+        </div>
         <Copy text={text} />
       </div>
       <pre tabIndex={0}>{text}</pre>
