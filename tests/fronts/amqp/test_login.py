@@ -10,10 +10,14 @@ import pytest
 from pamqp import encode
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.credentials import ExternalCredentials, PlainCredentials
-from pika.exceptions import ChannelClosedByBroker
+from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
+from chordmq.clock import SystemClock
 from tests.cli.command_line import CommandLine
 from tests.interop.fortress import PASSWORD, Fortress
+
+SKEW_S = 30
+"""By which the clocks of node and issuer may differ."""
 
 
 class AmqPlain:
@@ -166,3 +170,25 @@ def test_quotas_make_publishers_and_consumers_wait(fortress: Fortress) -> None:
             channel.basic_publish("", "metered", b"x" * 100_000)
         assert time.monotonic() - began > 1
         admin.ok(*quota, "--reset", "producer_byte_rate")
+
+
+def test_a_signed_token_is_a_password_and_ends_with_its_time(fortress: Fortress) -> None:
+    """C10, E13: JWT as password; connection.update-secret renews it, a stranger's does not."""
+    now_s = SystemClock().now_ms() / 1000
+    token = fortress.issuer.token(now_s, exp=int(now_s) + 3 - SKEW_S)
+    with connect(fortress, PlainCredentials("", token)) as connection:
+        later = fortress.issuer.token(now_s, exp=int(now_s) + 60)
+        connection.update_secret(later, "soon over")
+        channel = connection.channel()
+        deadline = time.monotonic() + 4
+        while time.monotonic() < deadline:  # past the end of the first token
+            connection.process_data_events(0.2)
+        assert channel.queue_declare("", exclusive=True).method.queue
+    connection = connect(fortress, PlainCredentials("", fortress.issuer.token(now_s)))
+    with pytest.raises(ConnectionClosedByBroker, match="530"):
+        connection.update_secret(fortress.issuer.token(now_s, sub="mallory"), "whose?")
+    now_s = SystemClock().now_ms() / 1000
+    short = fortress.issuer.token(now_s, exp=int(now_s) + 3 - SKEW_S)
+    connection = connect(fortress, PlainCredentials("", short))
+    with pytest.raises(ConnectionClosedByBroker, match="expired"):
+        connection.process_data_events(10)

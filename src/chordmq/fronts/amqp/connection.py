@@ -14,7 +14,7 @@ from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.virtual_host import VirtualHost
 from chordmq.broker.security.acl import Operation
 from chordmq.broker.security.meter import Meter
-from chordmq.broker.security.principal import ANONYMOUS
+from chordmq.broker.security.principal import ANONYMOUS, Login
 from chordmq.codecs.amqp.frames import (
     FRAME_MIN,
     Beat,
@@ -30,7 +30,7 @@ from chordmq.fronts.amqp.channel import Channel
 from chordmq.fronts.amqp.errors import Fault, fault_of
 from chordmq.fronts.amqp.front import REPLY_TO, AmqpFront
 from chordmq.fronts.amqp.handlers import HANDLERS
-from chordmq.fronts.amqp.login import MECHANISMS, log_in
+from chordmq.fronts.amqp.login import MECHANISMS, log_in, renew
 from chordmq.fronts.amqp.measures import amqp_measures
 from chordmq.fronts.amqp.publishing import Publisher
 from chordmq.fronts.amqp.settings import AmqpSettings
@@ -45,6 +45,7 @@ Connection = commands.Connection
 LOGIN_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 5.0
 BLOCKED_INTERVAL_S = 0.5
+EXPIRED = "the token has expired"
 UNANSWERED_BYTES_MAX = 8 * 1024 * 1024
 """Of messages that are being stored, above which no more are read."""
 COUNTING = (
@@ -89,6 +90,8 @@ class AmqpConnection(Wire):
         self._channels: dict[int, Channel] = {}
         self._channels_max = front.settings.channels_max
         self._is_blocked = False
+        self._expiry: asyncio.TimerHandle | None = None
+        """When the token that has let the client in expires."""
         self._connected_ms = front.listener.clock.now_ms()
 
     # What the client's task does.
@@ -176,11 +179,31 @@ class AmqpConnection(Wire):
                 raise asyncio.CancelledError from None
             raise Fault(403, f"login was refused using {answer.mechanism}: {error}") from None
         self._principal = login.principal
-        if self.front.authenticator is not None:
-            self.front.authenticator.logins.hold(self, login, self.force)
+        self._hold(login)
         self.login_name = self._principal.name
         if self._principal is ANONYMOUS and answer.mechanism == "PLAIN":
             self.login_name = data.split(b"\0")[1].decode(errors="replace")
+
+    def _hold(self, login: Login) -> None:
+        """Have the connection end with what has let it in."""
+        if self.front.authenticator is not None:
+            self.front.authenticator.logins.hold(self, login, self.force)
+        if self._expiry is not None:
+            self._expiry.cancel()
+        if login.expires_ms is not None:
+            left_s = (login.expires_ms - self.front.listener.clock.now_ms()) / 1000
+            loop = asyncio.get_running_loop()
+            self._expiry = loop.call_later(max(left_s, 0.0), self.force, EXPIRED)
+
+    async def _renew(self, secret: Any) -> None:
+        """Let a client go on with a new token."""
+        text = secret if isinstance(secret, str) else bytes(secret).decode(errors="replace")
+        try:
+            login = await renew(self.front.authenticator, text, self.host, self._principal)
+        except AuthenticationFailed as error:
+            raise Fault(530, str(error)) from None
+        self._hold(login)
+        self.tell(Connection.UpdateSecretOk())
 
     def _tune(self, answer: commands.Connection.TuneOk) -> None:
         settings = self.front.settings
@@ -278,7 +301,7 @@ class AmqpConnection(Wire):
             self.tell(Connection.CloseOk())
             self.is_closing = True
         elif isinstance(method, Connection.UpdateSecret):
-            self.tell(Connection.UpdateSecretOk())
+            await self._renew(method.new_secret)
         elif not isinstance(method, Connection.CloseOk):
             name = "content" if method is None else method.name
             raise Fault(503, f"{name} was not due on channel 0")
@@ -427,6 +450,8 @@ class AmqpConnection(Wire):
         """Give back what the client had."""
         if self.front.authenticator is not None:
             self.front.authenticator.logins.release(self)
+        if self._expiry is not None:
+            self._expiry.cancel()
         for channel in list(self._channels.values()):
             channel.close()
         self._channels.clear()
