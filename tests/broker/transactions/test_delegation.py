@@ -24,9 +24,12 @@ class Hint:
 
 
 class Led:
-    """A partition that node 2 leads, or nobody."""
+    """A partition that a node leads, or nobody."""
 
-    def __init__(self, node: int, leader: int) -> None:
+    topic = "t"
+
+    def __init__(self, node: int, leader: int, index: int = 0) -> None:
+        self.index = index
         self.is_leader = node == leader
         self.replica = Hint(leader)
 
@@ -35,7 +38,7 @@ class Places:
     """A topic whose partition 0 node 1 leads, 1 node 2, and 2 nobody."""
 
     def __init__(self, node: int) -> None:
-        self.partitions = [Led(node, 1), Led(node, 2), Led(node, -1)]
+        self.partitions = [Led(node, leader, i) for i, leader in enumerate((1, 2, -1))]
 
     def get(self, name: str) -> "Places":
         return self
