@@ -4,6 +4,7 @@ The messages of a step are stored before they are published, with the sequence n
 that they will have. After a crash they are published again; the log knows those that it has.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 
 import structlog
@@ -36,6 +37,8 @@ class Publisher:
 
     async def publish(self, progress: Progress) -> dict[str, int]:
         """Publish what a step has left; return the sequence numbers that come next."""
+        # First, so that who hears of a change and then subscribes finds what holds now.
+        kept = [self._keep(one, progress.now_ms) for one in progress.outgoing if one.is_retained]
         sequences = dict(progress.sequences)
         for partition, records in (await self._sorted(progress)).items():
             place = f"{partition.topic}-{partition.index}"
@@ -43,9 +46,9 @@ class Publisher:
                 sequence = sequences.get(place, 0)
                 await self._append(partition, batch, progress.producer_id, sequence)
                 sequences[place] = (sequence + len(batch)) & SEQUENCE_MASK
-        for message in progress.outgoing:
-            if message.is_retained:
-                await self._keep(message, progress.now_ms)
+        for fault in await asyncio.gather(*kept, return_exceptions=True):
+            if isinstance(fault, ChordMQError):
+                log.warning("not retained", error=str(fault))
         return sequences
 
     async def _sorted(self, progress: Progress) -> dict[Partition, list[NewRecord]]:
@@ -76,7 +79,7 @@ class Publisher:
         except DuplicateSequence:
             log.info("published before", topic=partition.topic, sequence=sequence)
 
-    async def _keep(self, message: Outgoing, now_ms: int) -> None:
+    def _keep(self, message: Outgoing, now_ms: int) -> asyncio.Future[None]:
         retained = Retained(
             name=message.name,
             payload=message.value or b"",
@@ -85,9 +88,11 @@ class Publisher:
             headers=message.headers,
         )
         try:
-            await self._broker.retained.keep(retained, self._retained_max)
+            return self._broker.retained.keep(retained, self._retained_max)
         except ChordMQError as error:
-            log.warning("not retained", name=message.name, error=str(error))
+            refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            refused.set_exception(error)
+            return refused
 
 
 def _batches(records: Sequence[NewRecord]) -> Iterator[Sequence[NewRecord]]:

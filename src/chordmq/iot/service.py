@@ -248,7 +248,7 @@ class Devices:
             await self._rest(desk, feed)
 
     async def _take_step(self, desk: Desk, step: Step, offsets: Mapping[int, int]) -> None:
-        """Store what changes and how far we are, then tell, and then let it count."""
+        """Store what changes and how far we are, let it count, and then tell."""
         before = desk.progress
         progress = msgspec.structs.replace(
             before,
@@ -259,9 +259,9 @@ class Devices:
         )
         entries: list[Entry] = [*step.entries, progress]
         await self._store.save(entries)
-        sequences = await self._publisher.publish(progress)
         for entry in step.entries:
             desk.replay(entry)
+        sequences = await self._publisher.publish(progress)
         desk.replay(msgspec.structs.replace(progress, sequences=sequences))
         self._unmarked = 0
         self.steps += 1
