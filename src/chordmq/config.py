@@ -37,6 +37,7 @@ from chordmq.fronts.rpc.settings import CapnpSettings, GrpcSettings
 from chordmq.fronts.websocket.settings import WebSocketSettings
 from chordmq.iot.settings import IotSettings
 from chordmq.logs import ROOT, LogsSettings, check_level
+from chordmq.topology.settings import PipesSettings
 
 if TYPE_CHECKING:
     import yaml
@@ -109,6 +110,7 @@ class Config:
     encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
     acl: AclSettings = field(default_factory=AclSettings)
     apps: AppsSettings = field(default_factory=AppsSettings)
+    pipes: PipesSettings = field(default_factory=PipesSettings)
     iot: IotSettings = field(default_factory=IotSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     logs: LogsSettings = field(default_factory=LogsSettings)
@@ -228,6 +230,7 @@ def known() -> list[str]:
     names += (f"encryption.{name}" for name in _plain(EncryptionSettings))
     names += (f"acl.{name}" for name in _plain(AclSettings))
     names += (f"apps.{name}" for name in _plain(AppsSettings))
+    names += (f"pipes.{name}" for name in _plain(PipesSettings))
     names += (f"iot.{name}" for name in _plain(IotSettings))
     names += (f"logs.{name}" for name in _plain(LogsSettings))
     names += (f"broker.{name}" for name in (*broker_settings(), *topic_names()))
@@ -263,6 +266,7 @@ def build(texts: Texts) -> Config:
         extension=extension_settings(texts),
         acl=_changed(defaults.acl, "acl.", texts),
         apps=_changed(defaults.apps, "apps.", texts),
+        pipes=_changed(defaults.pipes, "pipes.", texts),
         iot=_changed(defaults.iot, "iot.", texts),
         broker=BrokerSettings.from_texts(_below("broker.", texts)),
         logs=logs,
@@ -275,6 +279,7 @@ def build(texts: Texts) -> Config:
     read_mqtt_rules(config.mqtt.acl)
     config.auth.check()
     config.audit.check()
+    config.pipes.check()
     _ = config.encryption.patterns
     return config
 

@@ -1,8 +1,6 @@
 """Builds the node from its configuration: what starts after what, and stops before what."""
 
 import asyncio
-import errno
-import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -49,6 +47,7 @@ from chordmq.fronts.mqtt.connection import MqttConnection
 from chordmq.fronts.mqtt.front import MqttFront
 from chordmq.fronts.mqtt.measures import mqtt_measures
 from chordmq.fronts.mqtt.settings import listeners as mqtt_listeners
+from chordmq.fronts.obstacles import obstacle
 from chordmq.fronts.opening import Open, Opening
 from chordmq.fronts.peer.connection import PeerConnection
 from chordmq.fronts.provider.connection import open_provider
@@ -117,6 +116,7 @@ class Node:
         self.extensions = extensions.Extensions()
         self.authenticator: Authenticator | None = None
         self._tasks: asyncio.TaskGroup
+        self._http_shared: Shared
         self._stands_in_the_way = "the node is starting"
         self._started_ms = clock.now_ms()
 
@@ -139,6 +139,7 @@ class Node:
         await self._open_fronts(stack)
         await self._appear(stack)
         self._open_apps(stack)
+        self._open_pipes(stack)
         self._stands_in_the_way = ""
         stack.callback(self._begin_to_stop)
 
@@ -158,6 +159,20 @@ class Node:
             task.cancel()
 
         stack.push_async_callback(end)
+
+    def _open_pipes(self, stack: AsyncExitStack) -> None:
+        """Copy from other nodes, where this one has a place in a tree of nodes."""
+        if not self.config.pipes.is_on:
+            return
+        from chordmq.topology.pipes import Pipes
+
+        host, port = self.http.advertised
+        scheme = "https" if self.config.http.tls.is_on else "http"
+        address = f"{scheme}://{host}:{port}"
+        pipes = Pipes(self.config.pipes, self.broker, self.config.data_dir, address)
+        self._http_shared.pipes = pipes
+        self.metrics.add(pipes.measures)
+        self._run(pipes.run(), stack)
 
     def waiting(self) -> list[str]:
         """Return why clients cannot be served; nothing when they can."""
@@ -210,7 +225,7 @@ class Node:
             lambda: self.broker.audit if self.authenticator else None,
             checks_names=is_loopback(self.config.http.host),
         )
-        shared = Shared(
+        self._http_shared = shared = Shared(
             broker=self._serving_broker, settings=self.config.http, devices=lambda: self.devices
         )
         admin = Admin(
@@ -453,7 +468,7 @@ class Node:
             await listener.open(connect)
         except OSError as error:
             await listener.close(0)
-            raise CannotStart(_obstacle(listener, error)) from None
+            raise CannotStart(obstacle(listener, error)) from None
 
     def _run(self, work: Coroutine[None, None, None], stack: AsyncExitStack) -> None:
         """Run work in the background; it ends before the parts that it needs are closed."""
@@ -480,20 +495,3 @@ def _sole(failure: Exception) -> Exception:
     while isinstance(failure, ExceptionGroup) and len(failure.exceptions) == 1:
         failure = failure.exceptions[0]
     return failure
-
-
-def _obstacle(listener: Listener, error: OSError) -> str:
-    """Say why a listener could not be opened, and which setting helps."""
-    host, port, name = listener.settings.host, listener.settings.port, listener.name
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"Port {port} on {host} is in use by another program. "
-            f"Stop it, or choose another port with --set {name}.port=<port>."
-        )
-    if error.errno == errno.EACCES:
-        return (
-            f"Port {port} needs more rights. Choose one above 1023 with --set {name}.port=<port>."
-        )
-    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-        return f"{host!r} is not an address of this machine. Change {name}.host."
-    return f"{name}.port {port} on {host} cannot be opened: {error.strerror}."

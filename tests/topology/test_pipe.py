@@ -97,23 +97,22 @@ def test_overlapping_reads_of_three_parents_add_up_to_the_origin(
     assert log == [record.value for record in root[: len(log)]]
 
 
+def health_after(*outcomes: bool, lag: int = 0) -> Health:
+    vitals = Vitals(lag=lag)
+    for is_well in outcomes:
+        vitals.note(is_well=is_well)
+    return vitals.health
+
+
 def test_health_follows_errors_and_lag() -> None:
     """D12: HEALTHY, DEGRADED, UNHEALTHY."""
-    vitals = Vitals()
-    assert vitals.health is Health.HEALTHY
-    vitals.note(is_well=True)
-    for _ in range(20):
-        vitals.note(is_well=True)
-    vitals.note(is_well=False)
-    assert vitals.health is Health.DEGRADED
-    vitals.note(is_well=False)
-    vitals.note(is_well=False)
-    assert vitals.health is Health.UNHEALTHY
-    for _ in range(20):
-        vitals.note(is_well=True)
-    assert vitals.health is Health.HEALTHY
-    vitals.lag = 200_000
-    assert vitals.health is Health.DEGRADED
+    well = [True] * 20
+    assert health_after() is Health.HEALTHY
+    assert health_after(*well, False) is Health.DEGRADED
+    assert health_after(*well, False, False, False) is Health.UNHEALTHY
+    assert health_after(False, False, False, *well) is Health.HEALTHY
+    assert health_after(*well, lag=200_000) is Health.DEGRADED
+    assert health_after(*well, lag=20_000_000) is Health.UNHEALTHY
     assert worst([Health.HEALTHY, Health.DEGRADED]) is Health.DEGRADED
     assert worst([]) is Health.HEALTHY
 

@@ -86,7 +86,8 @@ def test_a_silent_node_is_declared_dead_and_its_children_move(
     deadline = time.monotonic() + 20
     while True:
         for name, role in (("root", "ROOT"), ("y", "L2"), ("leaf", "POS")):
-            _, tree = registry.call("PUT", f"/v1/nodes/{name}", {**NODE, "role": role})
+            registry.call("PUT", f"/v1/nodes/{name}", {**NODE, "role": role})
+        _, tree = registry.call("GET", "/v1/topology")
         if tree["nodes"]["leaf"]["parent"] == "y":
             break
         assert time.monotonic() < deadline

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from chordmq import logs
 from chordmq.errors import ChordMQError
 from chordmq.fronts.admin import (
+    batches,
     clients,
     cluster,
     console,
@@ -24,6 +25,7 @@ from chordmq.fronts.admin import (
     groups,
     pages,
     permissions,
+    pipes,
     queues,
     records,
     stream,
@@ -105,6 +107,7 @@ def application(admin: Admin) -> Starlette:
             *topics.ROUTES,
             *records.ROUTES,
             *stream.ROUTES,
+            *batches.ROUTES,
             *cursors.ROUTES,
             *groups.ROUTES,
             *cluster.ROUTES,
@@ -113,6 +116,7 @@ def application(admin: Admin) -> Starlette:
             *users.ROUTES,
             *permissions.ROUTES,
             *queues.ROUTES,
+            *pipes.ROUTES,
             *pages.ROUTES,
             *console.ROUTES,
         ],

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -21,6 +21,9 @@ from chordmq.broker.security.quotas import Limit
 from chordmq.errors import AuthenticationFailed, InvalidRequest, ShuttingDown
 from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.iot.service import Devices
+
+if TYPE_CHECKING:
+    from chordmq.topology.pipes import Pipes
 
 JSON = "application/json"
 OCTETS = "application/octet-stream"
@@ -50,6 +53,8 @@ class Shared:
     appends: Appends = field(default_factory=Appends)
     streams: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Open event streams by user and address."""
+    pipes: "Pipes | None" = None
+    """What the node copies from others, if it has a place in a tree."""
     held: int = 0
     """Bytes of bodies and answers that requests under way hold."""
 

@@ -1,0 +1,232 @@
+"""All pipes of a node: follows the registry, finds topics to copy, and keeps a pull for each."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from chordmq.broker.broker import Broker
+from chordmq.broker.topic import Topic
+from chordmq.errors import ChordMQError, TopicExists
+from chordmq.metrics import Metric, counter, gauge
+from chordmq.storage.files import replace
+from chordmq.topology.http import HttpClient, Unreachable
+from chordmq.topology.inlet import Inlet
+from chordmq.topology.pipe import Health, Pace, Progress, source_of, worst
+from chordmq.topology.pull import Pull, Refused, Source, Traffic
+from chordmq.topology.registry.client import Follower, Seat
+from chordmq.topology.registry.nodes import Node, Registration, Topology
+from chordmq.topology.settings import PipesSettings, patterns
+
+ANSWER_S = 10.0
+LOOK_S_MIN = 1.0
+KEEP_S = 1.0
+HEADROOM_BYTES = 64 * 1024
+"""By how much a copied topic takes larger batches: origins and positions are added to them."""
+SIZE_SETTING = "max.message.bytes"
+SIZE_DEFAULT = 1_048_588
+
+log = structlog.get_logger(__name__)
+
+Key = tuple[str, str, int]
+"""URL of the source, topic, partition."""
+_KEPT = msgspec.json.Decoder(dict[str, Progress])
+
+
+class Pipes:
+    """The place of this node in the tree, and what it copies."""
+
+    def __init__(self, settings: PipesSettings, broker: Broker, data_dir: Path, url: str) -> None:
+        self._settings = settings
+        self._broker = broker
+        self._kept_file = data_dir / "pipes.json"
+        self._traffic = Traffic(
+            settings=settings,
+            clock=broker.clock,
+            own=broker.cluster_id,
+            pace=Pace(settings.bytes_per_s),
+            chance=random.Random(),  # noqa: S311 (no secret)
+        )
+        self._url = settings.url or url
+        self.node = settings.node or broker.cluster_id
+        self._changed = asyncio.Event()
+        self._inlets: dict[tuple[bytes, int], Inlet] = {}
+        self.pulls: dict[Key, Pull] = {}
+        self._running: dict[Key, asyncio.Task[None]] = {}
+        self._kept = self._read_kept()
+        self.follower = self._follower(data_dir) if settings.registry else None
+
+    async def run(self) -> None:
+        """Copy until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            if self.follower is not None:
+                tasks.create_task(self.follower.run())
+            tasks.create_task(self._keep())
+            while True:
+                self._changed.clear()
+                sources = self._sources()
+                self._leave([source.url for source, _ in sources])
+                looking = [tasks.create_task(self._follow(*one, tasks)) for one in sources]
+                await self._wait()
+                for task in looking:  # whoever takes so long is asked again
+                    task.cancel()
+
+    @property
+    def topology(self) -> Topology:
+        """Return the tree as far as it is known."""
+        return self.follower.topology if self.follower is not None else Topology()
+
+    @property
+    def health(self) -> Health:
+        """Return how the worst pipe does."""
+        return worst([pull.vitals.health for pull in self.pulls.values()])
+
+    @property
+    def lag(self) -> int:
+        """Return how many records are still to be copied."""
+        return sum(pull.vitals.lag for pull in self.pulls.values())
+
+    def measures(self) -> Iterator[Metric]:
+        """Yield the numbers of the pipes."""
+        inlets = self._inlets.values()
+        traffic = self._traffic
+        yield gauge("chordmq_pipes", "Partitions that are copied.", len(self.pulls))
+        yield gauge("chordmq_pipes_health", "0 healthy, 1 degraded, 2 unhealthy.",
+                    self.health.value)  # fmt: skip
+        yield gauge("chordmq_pipes_lag", "Records that are still to be copied.", self.lag)
+        yield counter("chordmq_pipes_records", "Records copied.", sum(i.records for i in inlets))
+        yield counter("chordmq_pipes_repeated", "Records that came although they were here.",
+                      sum(one.repeated for one in inlets))  # fmt: skip
+        yield counter("chordmq_pipes_bytes", "Bytes of batches that came.", traffic.bytes)
+        yield counter("chordmq_pipes_failures", "Requests that failed.", traffic.failures)
+        yield gauge("chordmq_pipes_registry", "Whether the registry answers.",
+                    bool(self.follower and self.follower.is_connected))  # fmt: skip
+
+    def _follower(self, data_dir: Path) -> Follower:
+        seat = Seat(
+            registry=self._settings.registry,
+            node=self.node,
+            token=self._settings.registry_token,
+            cache=data_dir / "topology.json",
+        )
+        return Follower(seat, self._describe, self._changed.set)
+
+    def _describe(self) -> Registration:
+        return Registration(
+            url=self._url,
+            role=self._settings.wanted_role,
+            labels=self._settings.label_pairs,
+            capacity=self._settings.capacity,
+            health=self.health.name,  # type: ignore[arg-type]
+            lag=self.lag,
+        )
+
+    def _sources(self) -> list[tuple[Source, str]]:
+        """Return whom to copy from, and which topics."""
+        settings = self._settings
+        if self.follower is None:
+            return [(Source(settings.parent, settings.parent), settings.topics)]
+        parent = self.topology.parent_of(self.node)
+        below = self.topology.children_of(self.node) if settings.upstream else []
+        found: list[tuple[Node | None, str]] = [(parent, settings.topics)]
+        found += [(child, settings.upstream) for child in below]
+        return [(Source(one.id, one.url), text) for one, text in found if one is not None and text]
+
+    async def _follow(self, source: Source, wanted: str, tasks: asyncio.TaskGroup) -> None:
+        """Have a pull for each partition that a source has and this node wants."""
+        client = HttpClient(source.url, self._settings.token)
+        try:
+            about = await _ask(client, "/v1/info")
+            listed = await _ask(client, "/v1/topics")
+            for row in listed["topics"]:
+                if row["internal"] or not _matches(wanted, row["name"]):
+                    continue
+                topic = await self._ensure(client, row["name"], row["partitions"])
+                self._pull(source, source_of(about["cluster_id"], row["id"]), topic, tasks)
+        except (Unreachable, Refused, ChordMQError, KeyError) as error:
+            log.debug("a source cannot be asked for its topics", source=source.url, why=str(error))
+        finally:
+            client.close()
+
+    def _pull(self, source: Source, origin: str, topic: Topic, tasks: asyncio.TaskGroup) -> None:
+        for partition in topic.partitions:
+            key = (source.url, topic.name, partition.index)
+            pull = self.pulls.get(key)
+            if pull is not None and pull.origin == origin and not pull.inlet.partition.is_closed:
+                continue
+            self._end(key)
+            place = (topic.id, partition.index)
+            inlet = self._inlets.get(place)
+            if inlet is None or inlet.partition is not partition:
+                self._inlets[place] = Inlet(partition, self._kept.get(_name(*place)))
+            self.pulls[key] = pull = Pull(source, origin, self._inlets[place], self._traffic)
+            self._running[key] = tasks.create_task(pull.run())
+
+    async def _ensure(self, client: HttpClient, name: str, partitions: int) -> Topic:
+        """Return the topic here that takes the copies; made if it is not there."""
+        topic = self._broker.topics.find(name)
+        if topic is None:
+            settings = dict((await _ask(client, f"/v1/topics/{name}"))["settings"])
+            size = int(settings.get(SIZE_SETTING, SIZE_DEFAULT)) + HEADROOM_BYTES
+            settings[SIZE_SETTING] = str(size)
+            try:
+                return await self._broker.topics.create(name, partitions, settings=settings)
+            except TopicExists:
+                topic = self._broker.topics.get(name)
+        if len(topic.partitions) < partitions:
+            await self._broker.topics.add_partitions(name, partitions)
+        return self._broker.topics.get(name)
+
+    def _leave(self, urls: list[str]) -> None:
+        for key in [key for key in self.pulls if key[0] not in urls]:
+            self._end(key)
+
+    def _end(self, key: Key) -> None:
+        if key in self.pulls:
+            self._running.pop(key).cancel()
+            del self.pulls[key]
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(max(LOOK_S_MIN, self._settings.topics_interval_s)):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _keep(self) -> None:
+        """Keep positions beside the logs: for logs of which retention has left nothing."""
+        while True:
+            await asyncio.sleep(KEEP_S)
+            now = {_name(*place): one.known for place, one in self._inlets.items()}
+            known = {name: one.copied() for name, one in now.items() if one is not None}
+            if {**self._kept, **known} != self._kept:
+                self._kept |= known
+                body = msgspec.json.encode(self._kept)
+                await asyncio.to_thread(replace, self._kept_file, body)
+
+    def _read_kept(self) -> dict[str, Progress]:
+        try:
+            return _KEPT.decode(self._kept_file.read_bytes())
+        except (FileNotFoundError, msgspec.DecodeError):
+            return {}
+
+
+async def _ask(client: HttpClient, path: str) -> dict[str, Any]:
+    answer = await client.ask("GET", path, timeout_s=ANSWER_S)
+    if answer.status != HTTPStatus.OK:
+        raise Refused(f"{path}: {answer.status}")
+    body: dict[str, Any] = msgspec.json.decode(answer.body)
+    return body
+
+
+def _matches(wanted: str, name: str) -> bool:
+    return any(pattern.fullmatch(name) for pattern in patterns(wanted))
+
+
+def _name(topic_id: bytes, partition: int) -> str:
+    return f"{topic_id.hex()}/{partition}"
