@@ -18,7 +18,7 @@ from chordmq.records.record import Headers
 log = structlog.get_logger(__name__)
 
 
-class Retained(msgspec.Struct, frozen=True, kw_only=True):
+class Retained(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message that new subscribers get at once; without a payload there is none any more."""
 
     name: str

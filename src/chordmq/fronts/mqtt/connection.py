@@ -32,6 +32,8 @@ CONNECT_TIMEOUT_S = 10.0
 WRITE_BUFFER_HIGH = 64 * 1024
 WRITE_BYTES_MAX = 256 * 1024
 """Bytes that are joined into one write."""
+PACKETS_AT_ONCE = 200
+"""Packets that are handled before other clients have their turn; a run counts as one."""
 UNSTORED_BYTES_MAX = 4 * 1024 * 1024
 """Of messages that are being stored, above which no more are read."""
 KEEP_ALIVE_GRACE = 1.5
@@ -170,6 +172,10 @@ class MqttConnection(asyncio.Protocol):
         for at, packet in enumerate(packets):
             if self._is_closed:
                 return
+            if at == PACKETS_AT_ONCE:
+                self._packets += packets[at:]
+                asyncio.get_running_loop().call_soon(self._handle_waiting)
+                return
             try:
                 work = HANDLERS[type(packet)](self, packet)
             except Exception as fault:  # noqa: BLE001  one client's fault is not the others'
@@ -188,6 +194,10 @@ class MqttConnection(asyncio.Protocol):
         except Exception as fault:  # noqa: BLE001  one client's fault is not the listener's
             self._failed(fault)
         self._task = None
+        self._handle_waiting()
+
+    def _handle_waiting(self) -> None:
+        """Go on with the packets that had to wait."""
         packets = list(self._packets)
         self._packets.clear()
         self._handle_all(packets)
@@ -464,7 +474,7 @@ class MqttConnection(asyncio.Protocol):
         unsent = self._transport.get_write_buffer_size() if self._is_paused else 0
         held = self._reader.held + unsent + self._unstored_bytes
         memory = self.listener.memory
-        wanted = self._task is None and self._unstored_bytes < UNSTORED_BYTES_MAX
+        wanted = not (self._task or self._packets) and self._unstored_bytes < UNSTORED_BYTES_MAX
         wanted = wanted and not self._is_throttled
         if held > self._held:
             memory.take(held - self._held)

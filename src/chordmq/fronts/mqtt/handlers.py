@@ -43,7 +43,7 @@ def publish_run(connection: "MqttConnection", run: Run) -> Work | None:
     session = _session(connection)
     route = connection.routes.get(run.topic)
     if route is None:
-        return publications.find_and_publish(connection, session, run)
+        return publications.take_run(connection, session, run)
     publications.publish_run(connection, session, route, run)
     return None
 

@@ -84,6 +84,8 @@ class Outbox:
         self._done: dict[Tail, set[int]] = {}
         """Messages of QoS 2 that are over, by place, until the session's place is past them."""
         self._last_id = 0
+        self._being_stored = 0
+        """Sendings of QoS 2 that wait for the log; what comes behind them waits as well."""
         self._when_free: dict[Callable[[], None], None] = {}
 
     # What comes in.
@@ -101,7 +103,8 @@ class Outbox:
             if qos and isinstance(source, Tail) and self._session.is_durable:
                 self.behind[source] = parcel.base_offset
             return
-        if not self.pending and connection.has_room:
+        is_held_up = self._being_stored and qos != 2
+        if not self.pending and not is_held_up and connection.has_room:
             if not qos:
                 self._send_plain(connection, parcel, 0, target)
                 return
@@ -145,6 +148,8 @@ class Outbox:
             waiting = pending[0]
             parcel, start, target, qos = waiting
             count = len(parcel) - start
+            if self._being_stored and qos != 2:
+                return
             if self._is_over(parcel):
                 self._give_up(parcel)
             elif qos:
@@ -219,6 +224,7 @@ class Outbox:
         self._last_id = number
         if qos == 2 and self._session.is_durable:
             # A number must be known before it is used, or a crash would use it for another.
+            self._being_stored += 1
             self._session.when_stored(lambda: self._send_stored(connection, ids))
         else:
             self._write(connection, parcel, start, target, qos, ids)
@@ -240,11 +246,15 @@ class Outbox:
             self._land(number)
 
     def _send_stored(self, connection: Connection, ids: list[int]) -> None:
-        if self.connection is connection:
-            for number in ids:
-                flight = self.flights.get(number)
-                if flight is not None:
-                    self._write(connection, flight.parcel, flight.index, flight.target, 2, [number])
+        if self.connection is not connection:
+            return
+        self._being_stored -= 1
+        for number in ids:
+            flight = self.flights.get(number)
+            if flight is not None:
+                self._write(connection, flight.parcel, flight.index, flight.target, 2, [number])
+        if self.pending:
+            connection.pump_soon()
 
     # What the client answers.
 
@@ -310,6 +320,7 @@ class Outbox:
     def attach(self, connection: Connection) -> None:
         """Send again what a client has not answered before it went, then what it has missed."""
         self.connection = connection
+        self._being_stored = 0
         for number, flight in self.flights.items():
             if flight.state == RECEIVED:
                 connection.send(writer.ack(PUBREL, number, connection.version))

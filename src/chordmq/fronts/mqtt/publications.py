@@ -7,6 +7,7 @@ from chordmq.broker.names import NAME_HEADER
 from chordmq.broker.retained import Retained
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.sessions import Arrival
+from chordmq.broker.topic import INTERNAL_TOPICS
 from chordmq.codecs.mqtt import properties as kinds
 from chordmq.codecs.mqtt import writer
 from chordmq.codecs.mqtt.errors import ProtocolError
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from chordmq.fronts.mqtt.front import MqttFront, Route
     from chordmq.fronts.mqtt.handlers import Work
 
+ALIKE_COST, MESSAGE_COST = 100, 1_000
+"""Bytes that a message takes besides its payload while it is stored: alike ones, and others."""
+ROUTES_MAX = 10_000
+"""Topics that are remembered for one client."""
 RESERVED = ("$SYS/", "$share/", "$queue/", "$stream/", "$sparkplug/")
 
 
@@ -48,7 +53,7 @@ def publish_run(connection: "MqttConnection", session: Session, route: "Route", 
     )
     records = AlikeRecords(route.prepared_key, route.prepared_headers[qos], run.payloads)
     front.messages_in += len(run.payloads)
-    size = sum(map(len, run.payloads))
+    size = sum(map(len, run.payloads)) + ALIKE_COST * len(run.payloads)
     connection.storing(size)
     if run.ids:
         done = partial(_run_done, connection, run, connection.expect_answer(), size)
@@ -96,41 +101,81 @@ def _refusal(connection: "MqttConnection", kind: int, number: int, error: ChordM
     return writer.ack(kind, number, V5, reason, connection.because(str(error)))
 
 
-async def find_and_publish(connection: "MqttConnection", session: Session, run: Run) -> None:
-    """Take messages to a topic that the client has not published to before."""
+def take_run(connection: "MqttConnection", session: Session, run: Run) -> "Work | None":
+    """Take messages to a topic that the client has not published to lately."""
+    try:
+        route = _known_route(connection, session, run.topic, run.name)
+    except ChordMQError as error:
+        _refuse_run(connection, run, error)
+        return None
+    if route is None:
+        return _create_for_run(connection, session, run)
+    publish_run(connection, session, route, run)
+    return None
+
+
+async def _create_for_run(connection: "MqttConnection", session: Session, run: Run) -> None:
     try:
         route = await find_route(connection.front, session, run.topic, run.name)
     except ChordMQError as error:
-        connection.front.refused += len(run.payloads)
-        if run.ids:
-            connection.count(len(run.ids))
-            _run_done(connection, run, connection.expect_answer(), 0, error)
-        elif connection.version != V5 and not isinstance(error, TopicAccessDenied):
-            connection.fail(error)
+        _refuse_run(connection, run, error)
         return
-    connection.routes[run.topic] = route
     publish_run(connection, session, route, run)
+
+
+def _refuse_run(connection: "MqttConnection", run: Run, error: ChordMQError) -> None:
+    connection.front.refused += len(run.payloads)
+    if run.ids:
+        connection.count(len(run.ids))
+        _run_done(connection, run, connection.expect_answer(), 0, error)
+    elif connection.version != V5 and not isinstance(error, TopicAccessDenied):
+        connection.fail(error)
+
+
+def _known_route(
+    connection: "MqttConnection", session: Session, topic: bytes, name: str
+) -> "Route | None":
+    """Return where a client's messages go; None if the log topic is not there yet."""
+    route = connection.routes.get(topic)
+    if route is None:
+        route = _check_route(connection.front, session, topic, name)
+        if route is not None:
+            if len(connection.routes) >= ROUTES_MAX:
+                connection.routes.clear()
+            connection.routes[topic] = route
+    return route
+
+
+def _check_route(front: "MqttFront", session: Session, topic: bytes, name: str) -> "Route | None":
+    """Return where a client's messages go, if they may; raise why not."""
+    log_topic = front.log_topic(name)
+    if _verdict(front, session, name) is Verdict.SILENT and front.broker.permissions.is_enforced:
+        front.broker.permissions.acl.check(
+            session.principal, session.host, Operation.WRITE, Kind.TOPIC, log_topic
+        )
+    if log_topic in INTERNAL_TOPICS:
+        raise PolicyViolation(f"{log_topic} is the broker's own; clients may only read it")
+    return front.route(topic, name)
+
+
+def _verdict(front: "MqttFront", session: Session, name: str) -> Verdict:
+    """Return what the rules say of a name, unless they deny it."""
+    who = session.principal.name
+    verdict = front.rules.judge(Action.PUBLISH, name, who, session.client_id)
+    if verdict is Verdict.DENIED or name.startswith(RESERVED):
+        raise TopicAccessDenied(f"User:{who} may not publish to {name[:100]}")
+    return verdict
 
 
 async def find_route(front: "MqttFront", session: Session, topic: bytes, name: str) -> "Route":
     """Return where a client's messages go; make the log topic if it is new and that is allowed."""
-    log_topic = front.log_topic(name)
-    verdict = front.rules.judge(Action.PUBLISH, name, session.principal.name, session.client_id)
-    if verdict is Verdict.DENIED or name.startswith(RESERVED):
-        raise TopicAccessDenied(f"User:{session.principal.name} may not publish to {name[:100]}")
-    permissions = front.broker.permissions
-    if verdict is Verdict.SILENT and permissions.is_enforced:
-        permissions.acl.check(
-            session.principal, session.host, Operation.WRITE, Kind.TOPIC, log_topic
-        )
-    route = front.route(topic, name)
+    route = _check_route(front, session, topic, name)
     if route is None:
-        await _create(front, session, log_topic, is_granted=verdict is Verdict.ALLOWED)
+        is_granted = _verdict(front, session, name) is Verdict.ALLOWED
+        await _create(front, session, front.log_topic(name), is_granted=is_granted)
         route = front.route(topic, name)
     if route is None:
-        raise UnknownTopic(f"no topic {log_topic}")
-    if front.broker.topics.get(log_topic).is_internal:
-        raise PolicyViolation(f"{log_topic} is the broker's own; clients may only read it")
+        raise UnknownTopic(f"no topic {front.log_topic(name)}")
     return route
 
 
@@ -157,12 +202,11 @@ def publish(connection: "MqttConnection", session: Session, packet: Publish) -> 
         connection.unanswered -= 1
         connection.send(writer.ack(kinds.PUBREC, packet.id, connection.version))
         return None
-    topic = name.encode()
-    route = connection.routes.get(topic)
     is_nameless = packet.qos == 2 and session.is_durable and session.producer_id < 0
-    if route is None or is_nameless:
-        return _find_and_publish(connection, session, packet, name)
     try:
+        route = _known_route(connection, session, name.encode(), name)
+        if route is None or is_nameless:
+            return _find_and_publish(connection, session, packet, name)
         _publish(connection, session, packet, route)
     except ChordMQError as error:
         _refuse(connection, packet, error)
@@ -175,7 +219,6 @@ async def _find_and_publish(
     topic = name.encode()
     try:
         route = await find_route(connection.front, session, topic, name)
-        connection.routes[topic] = route
         if packet.qos == 2 and session.is_durable and session.producer_id < 0:
             session.producer_id = await connection.front.broker.new_producer_id()
             await connection.front.broker.sessions.store(session.stored())
@@ -219,7 +262,7 @@ def _publish(
     front.audit(session, "publish", f"1 to {route.name}")
     if route.certificate:
         certify(front, route, packet.payload, packet.qos)
-    connection.storing(len(packet.payload))
+    connection.storing(len(packet.payload) + MESSAGE_COST)
     if packet.qos == 2 and session.is_durable:
         _publish_once(connection, session, packet, (route, unit))
         return
@@ -303,7 +346,7 @@ def _one_done(
     answer: "Answer | None",
     error: ChordMQError | None,
 ) -> None:
-    connection.stored(len(packet.payload))
+    connection.stored(len(packet.payload) + MESSAGE_COST)
     if answer is None:
         if error is not None:
             connection.front.refused += 1
