@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx
 import paho.mqtt.client as mqtt
-from paho.mqtt.client import CallbackAPIVersion, Client, MQTTMessage
+from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion
 
 from tests.running_node import RunningNode
 
