@@ -13,6 +13,8 @@ const Group = lazy(() => import('./pages/group').then((module) => ({ default: mo
 const ClusterPage = lazy(() => import('./pages/cluster').then((module) => ({ default: module.ClusterPage })))
 const Clients = lazy(() => import('./pages/clients').then((module) => ({ default: module.Clients })))
 const Devices = lazy(() => import('./pages/devices').then((module) => ({ default: module.Devices })))
+const DevicePage = lazy(() => import('./pages/device').then((module) => ({ default: module.DevicePage })))
+const Queues = lazy(() => import('./pages/queues').then((module) => ({ default: module.Queues })))
 const Pipeline = lazy(() => import('./pages/pipeline').then((module) => ({ default: module.Pipeline })))
 const Security = lazy(() => import('./pages/security').then((module) => ({ default: module.Security })))
 const Settings = lazy(() => import('./pages/settings').then((module) => ({ default: module.Settings })))
@@ -22,6 +24,7 @@ const PAGES: { path: string; title: string; key: string }[] = [
   { path: '', title: 'Overview', key: 'o' },
   { path: 'topics', title: 'Topics', key: 't' },
   { path: 'groups', title: 'Groups', key: 'g' },
+  { path: 'queues', title: 'Queues', key: 'q' },
   { path: 'clients', title: 'Clients', key: 'c' },
   { path: 'cluster', title: 'Cluster', key: 'r' },
   { path: 'devices', title: 'Devices', key: 'd' },
@@ -96,12 +99,14 @@ function Shown({ place }: { place: Place }) {
       return name === undefined ? <Topics /> : <Topic key={name} name={name} place={place} />
     case 'groups':
       return name === undefined ? <Groups /> : <Group key={name} name={name} />
+    case 'queues':
+      return <Queues />
     case 'clients':
       return <Clients />
     case 'cluster':
       return <ClusterPage />
     case 'devices':
-      return <Devices />
+      return name === undefined ? <Devices /> : <DevicePage key={name} id={name} />
     case 'pipeline':
       return <Pipeline />
     case 'security':

@@ -25,11 +25,16 @@ export function nameOf(record: StoredRecord): string {
   return record.headers.find((header) => header.name === 'chordmq.topic')?.value ?? ''
 }
 
+/** Whether the device itself says it, not a client or the node about the device. */
+export function isOwn(record: StoredRecord): boolean {
+  return /^([^/]*|[^/]+\/[^/]+\/[^/]+(\/(telemetry|events|status)(\/.*)?|\/commands\/.+\/response)?)$/.test(nameOf(record))
+}
+
 export function readReading(record: StoredRecord): Reading | null {
   const levels = nameOf(record).split('/')
   const device = record.key ?? levels[2]
-  if (!device) return null
-  const metric = levels[3] === 'telemetry' ? (levels[4] ?? '') : ''
+  if (!device || (levels[3] !== undefined && levels[3] !== 'telemetry')) return null
+  const metric = levels.slice(4).join('/')
   const json = readJson(record.value)
   const found = numberIn(payload(json), metric)
   return found === null ? null : { device, metric: found.metric || 'value', value: found.value, at_ms: record.timestamp }
@@ -57,7 +62,7 @@ export function seen(devices: Map<string, Device>, records: StoredRecord[]): Map
   const next = new Map(devices)
   for (const record of records) {
     const id = record.key ?? nameOf(record).split('/')[2]
-    if (!id) continue
+    if (!id || !isOwn(record)) continue
     const before = next.get(id)
     const metrics = new Map(before?.metrics)
     const reading = readReading(record)

@@ -149,6 +149,45 @@ export interface ConsumerFacts {
   lag: number
   offsets: Record<string, number>
 }
+export interface KnownDevice {
+  id: string
+  model: string
+  tags: Record<string, string>
+  registered_ms: number
+  seen_ms: number
+  is_connected: boolean
+  changed_ms: number
+  node: number
+  status: string
+}
+export interface Shadow {
+  state: { desired: object; reported: object; delta: object }
+  version: number
+  timestamp: number
+}
+export interface Command {
+  id: string
+  device: string
+  name: string
+  parameters: unknown
+  issued_by: string
+  issued_ms: number
+  state: string
+  attempts: number
+  result: unknown
+  reason: string
+}
+export interface Queue {
+  vhost: string
+  name: string
+  durable: boolean
+  ready: number
+  ready_bytes: number
+  unacknowledged: number
+  consumers: number
+  delivered: number
+  finished: number
+}
 export interface User {
   name: string
   admin: boolean

@@ -1,6 +1,7 @@
 """X3: the web console in a real Chromium, against real nodes with real data."""
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9"}
 WAIT_MS = 20_000
 AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
-PAGES = ("", "topics", "groups", "clients", "cluster", "devices", "pipeline", "security")
+PAGES = ("", "topics", "groups", "queues", "clients", "cluster", "devices", "pipeline", "security")
 DESKTOP, PHONE = (1280, 800), (390, 780)
 
 expect.set_options(timeout=WAIT_MS)
@@ -227,13 +228,21 @@ def test_offsets_move_after_a_preview(
     assert api.get(f"/v1/groups/{group}/lag").json()["total_lag"] == 0
 
 
+def obey(client: paho.Client, _: object, message: paho.MQTTMessage) -> None:
+    """Do what a command says, as a device does."""
+    told = json.loads(message.payload)["payload"]
+    answer = {"id": told["id"], "result": {"set to": told["parameters"]}}
+    client.publish(message.topic.replace("/request", "/response"), json.dumps(answer), qos=1)
+
+
 @pytest.fixture
 def fleet(node: RunningNode, api: httpx.Client, name: str) -> Iterator[paho.Client]:
     """Give a device that is connected over MQTT, with what the pipeline would say of it."""
     client = paho.Client(CallbackAPIVersion.VERSION2, client_id=name)
     client.connect(*node.mqtt_address)
     client.loop_start()
-    client.subscribe(f"iotsphere/commands/{name}/#")
+    client.on_message = obey
+    client.subscribe(f"iotsphere/devices/{name}/commands/+/request", qos=1)
     where = f"iotsphere/devices/{name}/telemetry/temperature"
     for degrees in (20.5, 21.0, 21.5):
         client.publish(where, str(degrees), qos=1).wait_for_publish(20)
@@ -252,12 +261,22 @@ def fleet(node: RunningNode, api: httpx.Client, name: str) -> Iterator[paho.Clie
 def test_devices_clients_and_the_pipeline_are_seen(
     page: Page, node: RunningNode, fleet: paho.Client, name: str
 ) -> None:
-    """X3: who is connected, what they measure, and what the pipeline says about it."""
+    """X3: who is connected, what they measure and do, and what the pipeline says about it."""
     open_at(page, node, "devices")
     row = page.get_by_role("row").filter(has_text=name)
     expect(row).to_contain_text("temperature 21.5")
     fleet.publish(f"iotsphere/devices/{name}/telemetry/temperature", "22.25", qos=1)
     expect(row).to_contain_text("temperature 22.25")
+    row.get_by_role("link", name=name).click()
+    page.get_by_label("Wished for").fill('{"target": 23}')
+    page.get_by_role("button", name="Wish for it").click()
+    expect(page.get_by_label("delta")).to_contain_text('"target": 23')
+    page.get_by_label("Command", exact=True).fill("heat")
+    page.get_by_label("Parameters (JSON)").fill("23")
+    page.get_by_role("button", name="Send command").click()
+    command = page.get_by_role("region", name="Commands").locator("tbody tr")
+    expect(command).to_contain_text("succeeded")
+    expect(command).to_contain_text('{"set to":23}')
     open_at(page, node, "clients")
     expect(page.get_by_role("row").filter(has_text=name).first).to_contain_text("mqtt")
     open_at(page, node, "pipeline")

@@ -30,6 +30,7 @@ export function Browser({ topic, place }: { topic: TopicDetail; place: Place }) 
   const [live, setLive] = useState<StoredRecord[]>([])
   const [mode, setMode] = useState<Start['from'] | 'live'>('live')
   const [chosen, setChosen] = useState<StoredRecord | null>(null)
+  const [hasRead, setHasRead] = useState(false)
   const { isBusy, fault, doing } = useDoing()
   const filter = safely(text)
   const only = chosenOf(topic.partitions).partition ?? ''
@@ -39,6 +40,7 @@ export function Browser({ topic, place }: { topic: TopicDetail; place: Place }) 
     doing(async () => {
       const last = await collect(topic, { from: 'newest' }, () => true)
       setLive((before) => merged(last.records, before))
+      setHasRead(true)
     })
   }, [topic.name])
   function search(start: Start, test = filter.test): void {
@@ -92,7 +94,7 @@ export function Browser({ topic, place }: { topic: TopicDetail; place: Place }) 
           )}
           {dead.length > 0 && <Redrive topic={topic.name} records={dead} />}
         </div>
-        {records.length === 0 ? <Nothing isBusy={isBusy} hasFilter={text !== ''} /> : <Rows topic={topic.name} records={mode === 'live' ? [...records].reverse() : records} chosen={chosen} onChoose={setChosen} />}
+        {records.length === 0 ? <Nothing isBusy={isBusy || (!hasRead && fault === '')} hasFilter={text !== ''} /> : <Rows topic={topic.name} records={mode === 'live' ? [...records].reverse() : records} chosen={chosen} onChoose={setChosen} />}
       </Card>
       {chosen && (
         <aside>

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { alarms } from '../alarms'
 import { readEvents } from '../api'
 import { readDeadLetter, revived } from '../dead_letters'
-import { readReading, seen } from '../devices'
+import { isOwn, readReading, seen } from '../devices'
 import { readMetrics } from '../metrics'
 import type { NodeRow, StoredRecord } from '../model'
 import { newest } from '../records'
@@ -42,6 +42,17 @@ test.each([
 ])('a device says %s', (value, metric) => {
   const said = record({ key: 'd7', value, headers: [{ name: 'chordmq.topic', value: 'iotsphere/devices/d7/telemetry/temperature' }] })
   expect(readReading(said)).toMatchObject({ device: 'd7', metric, value: 21.5 })
+})
+
+test.each([
+  ['iotsphere/devices/d1/telemetry/a/b', true],
+  ['iotsphere/devices/d1/commands/reboot/response', true],
+  ['iotsphere/devices/d1/commands/reboot/request', false],
+  ['iotsphere/devices/d1/shadow/update/delta', false],
+  ['', true],
+])('%s comes from the device: %s', (name, own) => {
+  const said = record({ key: 'd1', value: '{"version": 3}', headers: name ? [{ name: 'chordmq.topic', value: name }] : [] })
+  expect(isOwn(said)).toBe(own)
 })
 
 test('devices are seen even if they say no numbers', () => {
