@@ -93,7 +93,7 @@ def test_leaders_are_balanced_now_and_then_and_only_then() -> None:
 
 
 def test_a_broker_that_joins_gets_its_share_a_few_partitions_at_a_time() -> None:
-    """A4: joining moves only what the ring says, throttled."""
+    """A8: joining moves only what the ring says, throttled."""
     partitions = placed([1, 2, 3], 60)
     controller = Controller("c", replace(EAGER, moves_max=3), 0)
     live = [1, 2, 3, 4]

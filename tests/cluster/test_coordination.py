@@ -71,7 +71,7 @@ def http(node: RunningNode, path: str) -> Any:
 
 
 def test_a_topic_is_on_all_nodes_within_a_second(cluster: RunningCluster, name: str) -> None:
-    """A7: created on one node, described, changed and deleted on the others."""
+    """A7, A9: partitioned over the nodes; created on one, described, changed and deleted on the others."""
     one, two, three = cluster.nodes.values()
     create(one, NewTopic(name, 6, 3))
     everywhere(cluster, lambda node: count(node, name) == 6)
@@ -149,7 +149,7 @@ def test_the_java_admin_client_sees_nodes_moves_partitions_and_elects_leaders(
 
 
 def test_http_may_be_asked_of_any_node(cluster: RunningCluster, name: str) -> None:
-    """A7: what only another node can answer is redirected there; the client goes on by itself."""
+    """What only another node can answer is redirected there; the client goes on by itself."""
     create(cluster.nodes[1], NewTopic(name, replica_assignment=[[2]], num_partitions=1))
     everywhere(cluster, lambda node: count(node, name) > 0)
     with httpx.Client(follow_redirects=True) as client:
@@ -179,7 +179,7 @@ def test_more_replicas_than_nodes_are_refused(cluster: RunningCluster, name: str
 def test_a_killed_controller_is_replaced_and_a_store_that_is_away_stops_no_traffic(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """A2: leases decide who lives; produce and fetch need no store."""
+    """A9: leases decide who lives; produce and fetch need no store."""
     with RunningCluster(tmp_path_factory.mktemp("cluster")) as cluster:
         create(cluster.nodes[1], NewTopic("t", 3, 3))
         controller = until(lambda: http(cluster.nodes[1], "/v1/cluster")["nodes"])

@@ -49,7 +49,7 @@ def consumed(cluster: RunningCluster, topic: str) -> set[bytes]:
 
 
 def test_a_node_that_joins_gets_its_share_and_one_that_is_gone_is_replaced(tmp_path: Path) -> None:
-    """A4: moves go on while clients work; a lost node's copies are made again."""
+    """A8: join and crash need no operator; moves go on while clients work; a lost node's copies are made again."""
     settings = {"cluster.rebalance_delay_s": "1", "cluster.moves_max": "8"}
     with RunningCluster(tmp_path, settings=settings) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
@@ -81,7 +81,7 @@ def _is_spread(admin: AdminClient, nodes: list[int]) -> bool:
 
 
 def test_all_nodes_killed_at_once_come_back_with_everything(tmp_path: Path) -> None:
-    """D4, ADR 12: nobody has to decide anything, and nothing acknowledged is gone."""
+    """A9, D5: nobody has to decide anything, and nothing acknowledged is gone."""
     with RunningCluster(tmp_path) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic("t", 6, 3, config={"min.insync.replicas": "2"})])["t"].result(

@@ -34,7 +34,7 @@ def store_at(*endpoints: str, timeout_s: float = 1.0) -> EtcdStore:
 
 
 async def test_each_killed_member_is_survived_while_a_majority_lives(three: EtcdMembers) -> None:
-    """A2: a compare-and-set counter counts exactly what was acknowledged or is unknown."""
+    """A9: a compare-and-set counter counts exactly what was acknowledged or is unknown."""
     store = store_at(*three.endpoints)
     entry_revision = await store.commit([], [Put("n", b"0")])
     sure = unknown = 0
