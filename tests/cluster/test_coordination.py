@@ -71,7 +71,7 @@ def http(node: RunningNode, path: str) -> Any:
 
 
 def test_a_topic_is_on_all_nodes_within_a_second(cluster: RunningCluster, name: str) -> None:
-    """A7, A9: partitioned over the nodes; created on one, described, changed and deleted on the others."""
+    """A7, A9: created on one node, described, changed and deleted on the others."""
     one, two, three = cluster.nodes.values()
     create(one, NewTopic(name, 6, 3))
     everywhere(cluster, lambda node: count(node, name) == 6)

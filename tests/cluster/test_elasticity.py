@@ -49,7 +49,7 @@ def consumed(cluster: RunningCluster, topic: str) -> set[bytes]:
 
 
 def test_a_node_that_joins_gets_its_share_and_one_that_is_gone_is_replaced(tmp_path: Path) -> None:
-    """A8: join and crash need no operator; moves go on while clients work; a lost node's copies are made again."""
+    """A8: no operator is needed, and clients work on; a lost node's copies are made again."""
     settings = {"cluster.rebalance_delay_s": "1", "cluster.moves_max": "8"}
     with RunningCluster(tmp_path, settings=settings) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
