@@ -11,6 +11,8 @@ from benchmarks.peers import free_port
 
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 READY_TIMEOUT_S = 60.0
+UNTIL_THE_END = 'epmd -port "$ERL_EPMD_PORT" & "$0" < /dev/null & cat; kill -9 0'
+"""Ends with whoever has started it, even by kill -9; a daemon of Erlang's would stay behind."""
 
 
 class RabbitMQ:
@@ -32,8 +34,8 @@ class RabbitMQ:
         (self._directory / "plugins").write_text("[].\n")
         with (self._directory / "output").open("wb") as output:
             self._process = subprocess.Popen(
-                [SERVER], env=self._environment(), stdout=output, stderr=output,
-                start_new_session=True,
+                ["sh", "-c", UNTIL_THE_END, str(SERVER)], env=self._environment(),
+                stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not self._is_ready():
@@ -45,7 +47,7 @@ class RabbitMQ:
         """End it with all that it has started."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            self._process.communicate()
 
     def _is_ready(self) -> bool:
         try:
