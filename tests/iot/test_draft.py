@@ -120,6 +120,12 @@ def test_what_makes_no_sense_goes_to_the_dead_letters_with_the_reason(bench: Ben
     assert [one.is_dead for one in step.outgoing] == [True, False]
 
 
+def test_numbers_that_cannot_be_stored_are_refused(bench: Bench) -> None:
+    step = bench.send(devices.SHADOW_UPDATE, {"state": {"desired": {"n": 2**70}}})
+    assert [one.is_dead for one in step.outgoing] == [True, False]
+    assert bench.desk.shadows == {}
+
+
 def test_telemetry_makes_a_device_known_and_nothing_else(bench: Bench) -> None:
     step = bench.send(devices.TELEMETRY, b"21.5", name="t")
     assert list(bench.desk.devices) == ["d7"]

@@ -53,9 +53,11 @@ def opened(incoming: Incoming) -> Message:
 def read(message: Message, kind: type[T]) -> T:
     """Return what a message says, or raise InvalidRequest."""
     try:
-        return msgspec.json.decode(message.content or b"{}", type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        said = msgspec.json.decode(message.content or b"{}", type=kind)
+        msgspec.msgpack.encode(said)  # what cannot be stored is refused before it counts
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise InvalidRequest(str(error)) from None
+    return said
 
 
 def status_of(content: bytes) -> str:

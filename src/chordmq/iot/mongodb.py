@@ -126,7 +126,7 @@ class MongoStore:
 
 
 def readable(value: Any) -> Any:
-    """Return a value as BSON can hold it: no integer beyond 64 bits, no zero byte in a name."""
+    """Return a value as BSON can hold it: no integer beyond its 64 bits, no zero in a name."""
     if isinstance(value, dict):
         return {name.replace("\0", ""): readable(inner) for name, inner in value.items()}
     if isinstance(value, list):
