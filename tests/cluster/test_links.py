@@ -208,6 +208,18 @@ async def test_both_sides_learn_that_a_nodes_program_has_ended(gone: int) -> Non
             assert await refused == nodes[gone].links.broker
 
 
+async def test_who_waits_to_be_dialled_looks_whether_the_other_is_there() -> None:
+    async with linked(2, follow=False) as (one, two):
+        await one.close()
+        refused: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        two.links.on_refused.append(
+            lambda broker: None if refused.done() else refused.set_result(broker)
+        )
+        introduce([one, two])
+        async with asyncio.timeout(10):
+            assert await refused == 1
+
+
 async def test_a_node_that_only_hung_up_has_not_ended() -> None:
     async with linked(2) as (one, two):
         await until_connected(one, two)

@@ -59,6 +59,7 @@ class Peer:
     link: Link | None = None
     is_up: asyncio.Event = field(default_factory=asyncio.Event)
     down_since_s: float = 0.0
+    knocked_s: float = 0.0
     dialling: asyncio.Task[None] | None = None
 
     def leads_to(self, place: Place) -> bool:
@@ -238,12 +239,21 @@ class Links:
         now_s = self._clock.monotonic_s()
         for peer in list(self.peers.values()):
             if peer.link is None:
+                self._look_for(peer, now_s)
                 continue
             silent_s = now_s - peer.link.last_active_s
             if silent_s > SILENCE_MAX_S:
                 peer.link.close(f"nothing has come for {silent_s:.1f} s")
             elif silent_s > SILENCE_ASKED_S:
                 peer.link.ask(Kind.PING, (), SILENCE_MAX_S).add_done_callback(_forget)
+
+    def _look_for(self, peer: Peer, now_s: float) -> None:
+        """Knock now and then at a node that should have dialled; those we dial answer anyway."""
+        quiet_s = now_s - max(peer.down_since_s, peer.knocked_s)
+        if peer.broker < self.broker and quiet_s > GRACE_S:
+            peer.knocked_s = now_s
+            assert self._tasks is not None
+            self._tasks.create_task(self._knock(peer))
 
     # What a link asks its home.
 
