@@ -41,6 +41,7 @@ COMMANDS = {
     "cluster": ("chordmq.cli.cluster", "app"),
     "registry": ("chordmq.cli.registry", "app"),
     "topology": ("chordmq.cli.topology", "app"),
+    "consumer-app": ("chordmq.cli.consumer_app", "consumer_app"),
     "users": ("chordmq.cli.users", "app"),
     "roles": ("chordmq.cli.roles", "app"),
     "acls": ("chordmq.cli.acls", "app"),
