@@ -203,13 +203,23 @@ def test_a_device_that_is_away_is_sent_nothing_until_it_is_back(bench: Bench) ->
 def test_a_will_says_that_the_device_has_gone(bench: Bench) -> None:
     """E3, E10: offline detection from wills, also for devices behind another's connection."""
     bench.send(devices.STATUS, {"status": "online"})
-    bench.connect("d7", 0)
+    assert bench.desk.device("d7").is_connected
+    assert not bench.connect("d7", None)  # it is somebody else's client
     step = bench.send(devices.STATUS, b"offline")
     assert told(step, devices.PRESENCE)[0]["connected"] is False
     assert (bench.desk.device("d7").status, bench.desk.device("d7").is_connected) == (
         "offline",
         False,
     )
+
+
+def test_a_will_of_an_earlier_connection_does_not_count(bench: Bench) -> None:
+    """E3: it may come late, after the device has come back."""
+    bench.present["d7"] = 0
+    bench.send(devices.STATUS, b"online")
+    step = bench.send(devices.STATUS, b"offline")
+    assert told(step, devices.PRESENCE) == []
+    assert bench.desk.device("d7").is_connected
 
 
 def test_too_many_commands_are_refused_or_the_oldest_gives_way() -> None:

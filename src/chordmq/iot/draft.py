@@ -25,7 +25,9 @@ from chordmq.records.record import Headers
 
 SOURCE = "chordmq"
 RESPONSE_TOPIC, EXPIRES = "response-topic", "chordmq.expires"
-OFFLINE = "offline"
+ONLINE, OFFLINE = "online", "offline"
+ELSEWHERE = -1
+"""Where a device is connected that has said so, and is not a client of the node itself."""
 
 
 class Draft:
@@ -94,7 +96,7 @@ class Draft:
         known = self._device(device)
         if known is None or (known.is_connected, known.node) == (node is not None, node):
             return
-        if node is None and not known.is_connected:
+        if node is None and (not known.is_connected or known.node == ELSEWHERE):
             return
         self._put_device(_moved(known, node, self._now_ms))
         self._tell_presence(device)
@@ -179,18 +181,23 @@ class Draft:
         self._audit(message, "device.forget", address.device)
 
     def hear_status(self, address: Address, message: Message) -> None:
-        """Note what a device, or its will, says of itself; `offline` means that it has gone."""
+        """Note what a device, or its will, says of itself: `online` if it is there, or `offline`.
+
+        A client of the node itself is there, whatever a will from before says.
+        """
         known = self._device(address.device)
         assert known is not None
         said = status_of(message.content)
-        if said == known.status:
-            return
-        known = msgspec.structs.replace(known, status=said, seen_ms=self._now_ms)
-        is_offline = said.lower() == OFFLINE
-        if is_offline and known.is_connected:
-            known = _moved(known, None, self._now_ms)
-        self._put_device(known)
-        if is_offline:
+        after = known
+        if said != known.status:
+            after = msgspec.structs.replace(known, status=said, seen_ms=self._now_ms)
+        if said.lower() == OFFLINE and known.is_connected and self._presence(known.id) is None:
+            after = _moved(after, None, self._now_ms)
+        elif said.lower() == ONLINE and not known.is_connected:
+            after = _moved(after, ELSEWHERE, self._now_ms)
+        if after is not known:
+            self._put_device(after)
+        if after.is_connected != known.is_connected:
             self._tell_presence(address.device)
 
     def get_shadow(self, address: Address, message: Message) -> None:
