@@ -45,8 +45,9 @@ export function Badge({ tone = 'plain', children }: { tone?: 'plain' | 'good' | 
   return <span className={`badge ${tone}`}>{children}</span>
 }
 
-export function Sparkline({ values, label, width = 140, height = 32 }: { values: number[]; label: string; width?: number; height?: number }) {
-  const low = Math.min(0, ...values)
+/** A course of values; from zero up, or (`isLoose`) from the lowest up, where only the change counts. */
+export function Sparkline({ values, label, width = 140, height = 32, isLoose = false }: { values: number[]; label: string; width?: number; height?: number; isLoose?: boolean }) {
+  const low = isLoose ? Math.min(...values) : Math.min(0, ...values)
   const high = Math.max(...values, low + 1e-9)
   const step = width / Math.max(values.length - 1, 1)
   const points = values.map((value, index) => `${(index * step).toFixed(1)},${(height - 2 - ((value - low) / (high - low)) * (height - 4)).toFixed(1)}`)

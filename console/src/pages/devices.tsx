@@ -92,7 +92,7 @@ function List({ devices, known }: { devices: Device[]; known: Map<string, KnownD
             </td>
             <td className="number">{count(device.messages)}</td>
             <td>{metrics.map(([metric, values]) => `${metric} ${values.at(-1)}`).join(', ') || <span className="dim">no numbers</span>}</td>
-            <td>{first && <Sparkline values={first[1]} label={`${first[0]} of ${device.id}`} />}</td>
+            <td>{first && <Sparkline isLoose values={first[1]} label={`${first[0]} of ${device.id}`} />}</td>
           </tr>
         )
       })}

@@ -259,6 +259,7 @@ def welcome(node: "Node") -> None:
     command = shown_command(about["kafka"])
     lines = [
         f"Kafka clients   [bold]{about['kafka']}[/]",
+        f"Web console     [bold]http://{about['http']}/[/]",
         f"Health, metrics [bold]http://{about['http']}/metrics[/]",
         f"Plain TCP       [bold]{about['framed']}[/]",
         f"Data            {about['data_dir']}",
