@@ -170,21 +170,22 @@ class Outbox:
         offset = self.behind.pop(tail)
         if tail.is_closed or tail.partition.is_closed:
             return
-        absent_until, done = self._absent_until.get(tail, 0), self._done.get(tail, ())
-        parcels, place = read_parcels(tail, offset, RECORDS_AT_ONCE)
+        absent_until, done = self._absent_until.get(tail, 0), self._done.get(tail)
+        until = absent_until if offset < absent_until else tail.position
+        parcels, place = read_parcels(
+            tail, offset, RECORDS_AT_ONCE, until=until, is_joining=not done
+        )
         # While it reads, nothing is handed on: it comes back to the end without a gap.
         for parcel in parcels:
-            if parcel.base_offset >= tail.position or parcel.base_offset in done:
+            if done and parcel.base_offset in done:
                 continue
             target = self._session.match(parcel, tail)
-            if target is None:
+            if target is None or (target.no_local and parcel.sender == self._session.client_id):
                 continue
             qos = min(parcel.qos, target.qos)
-            if target.no_local and parcel.sender == self._session.client_id:
-                continue
             if qos or parcel.base_offset >= absent_until:
                 self.pending.append(Waiting(parcel, 0, target, qos))
-                self._pending_count += 1
+                self._pending_count += len(parcel)
         if place < tail.position:
             self.behind[tail] = place
         else:

@@ -8,6 +8,7 @@ from chordmq.broker.feed import Feed
 from chordmq.broker.partition import Partition
 from chordmq.errors import OffsetOutOfRange
 from chordmq.fronts.mqtt.mapping import Parcel, parcel_of
+from chordmq.records.record import Record
 
 RECORDS_AT_ONCE = 1_000
 BYTES_AT_ONCE = 256 * 1024
@@ -95,8 +96,19 @@ class Tail:
         return parcels
 
 
-def read_parcels(source: Source, offset: int, count_max: int) -> tuple[list[Parcel], int]:
-    """Return messages from an offset on, and where to read on; what is gone is skipped."""
+def read_parcels(
+    source: Source,
+    offset: int,
+    count_max: int,
+    *,
+    until: int | None = None,
+    is_joining: bool = True,
+) -> tuple[list[Parcel], int]:
+    """Return messages from an offset on, and where to read on; what is gone is skipped.
+
+    Alike messages side by side are one parcel, unless told otherwise. Nothing from the offset
+    `until` on is returned.
+    """
     partition = source.partition
     feed = Feed({partition.index: partition}, {partition.index: offset})
     try:
@@ -104,9 +116,27 @@ def read_parcels(source: Source, offset: int, count_max: int) -> tuple[list[Parc
     except OffsetOutOfRange:
         feed.skip_gaps()
         return [], feed.offsets[partition.index]
-    parcels = []
+    parcels: list[Parcel] = []
+    last: Record | None = None
     for _, record in found:
-        parcel = parcel_of(partition.topic, record)
-        parcel.source = source
-        parcels.append(parcel)
+        if until is not None and record.offset >= until:
+            return parcels, until
+        if is_joining and last is not None and _is_alike(last, record):
+            parcels[-1].payloads.append(record.value or b"")
+        else:
+            parcels.append(parcel_of(partition.topic, record))
+            parcels[-1].source = source
+        last = record
     return parcels, feed.offsets[partition.index]
+
+
+def _is_alike(one: Record, other: Record) -> bool:
+    """Return whether a record follows another and differs from it in its value only."""
+    return (
+        other.offset == one.offset + 1
+        and other.headers == one.headers
+        and other.key == one.key
+        and other.timestamp == one.timestamp
+        and one.value is not None
+        and other.value is not None
+    )
