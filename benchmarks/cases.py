@@ -11,6 +11,7 @@ from benchmarks.mqtt import mqtt
 from benchmarks.pushed import framed, provider
 from benchmarks.rpc import capnp_front, grpc_front
 from benchmarks.session import Meter, Sample, Session, rate_samples
+from benchmarks.shadow import shadow
 from benchmarks.usage import usage_of
 from benchmarks.websocket import websocket
 
@@ -284,6 +285,7 @@ CASES = [
     Case("provider", "the provider's protocol: in, out, and latency", provider),
     Case("amqp", "AMQP persistent with confirms, fan-out, latency; RabbitMQ gets the same", amqp),
     Case("mqtt", "MQTT one to one with QoS 0 and 1, and latency; mosquitto gets the same", mqtt),
+    Case("shadow", "updates of the shadows of 100 devices over MQTT, and latency", shadow),
     Case("websocket", "fan-out to 100 clients of the gateway, and latency", websocket),
     Case("capnp", "Cap'n Proto: batches streamed in, pushed out, and one call", capnp_front),
     Case("grpc", "gRPC: batches streamed in, pushed out, and one call", grpc_front),
