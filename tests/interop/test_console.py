@@ -21,7 +21,7 @@ from chordmq.clock import SystemClock
 from chordmq.cluster.image import Image
 from chordmq.fronts.admin.console import FOLDER
 from chordmq.storage.metadata.database import Database
-from tests.conftest import StartNode
+from tests.cluster.running_cluster import RunningCluster
 from tests.interop.program import ROOT, installed, run
 from tests.running_node import RunningNode
 
@@ -180,6 +180,9 @@ def test_messages_are_found_shown_and_sent(page: Page, node: RunningNode, topic:
     assert f"/v1/topics/{topic}/records?partition=" in command
     page.get_by_label("Show").select_option("live")
     page.get_by_label("Filter messages").fill("")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator(".live")).to_contain_text("paused")
+    page.get_by_role("button", name="Go on").click()
     page.get_by_label("Value is").select_option("JSON (checked)")
     page.get_by_label("Value", exact=True).fill("{oops")
     page.get_by_role("button", name="Send", exact=True).click()
@@ -321,22 +324,28 @@ async def furnish(path: Path) -> None:
             await users.add(user, password, is_admin=user == "admin")
 
 
-@pytest.fixture
-def secure(start_node: StartNode, tmp_path: Path) -> RunningNode:
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     """Give a node where clients log in; alice may read one topic."""
-    data = tmp_path / "node-0" / "data"
-    data.mkdir(parents=True)
+    node = RunningNode(
+        tmp_path_factory.mktemp("secure"), {"auth.mechanisms": "SCRAM-SHA-512,PLAIN"}
+    )
+    node.data.mkdir(parents=True)
     # Playwright's loop runs in this thread.
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(furnish(data / "meta.db"))).result()
-    node = start_node({"auth.mechanisms": "SCRAM-SHA-512,PLAIN"})
-    with httpx.Client(base_url=node.http, auth=("admin", PASSWORDS["admin"])) as admin:
-        for topic in ("orders", "salaries"):
-            admin.post("/v1/topics", json={"name": topic}).raise_for_status()
-        admin.post("/v1/topics/orders/records", json={"value": "visible"}).raise_for_status()
-        rule = {"kind": "topic", "name": "orders", "principal": "User:alice", "operation": "read"}
-        admin.post("/v1/acls", json={"acls": [rule]}).raise_for_status()
-    return node
+        thread.submit(lambda: asyncio.run(furnish(node.data / "meta.db"))).result()
+    try:
+        node.start()
+        with httpx.Client(base_url=node.http, auth=("admin", PASSWORDS["admin"])) as admin:
+            for topic in ("orders", "salaries"):
+                admin.post("/v1/topics", json={"name": topic}).raise_for_status()
+            admin.post("/v1/topics/orders/records", json={"value": "visible"}).raise_for_status()
+            rule = {"kind": "topic", "name": "orders", "operation": "read"}
+            acls = [rule | {"principal": "User:alice"}]
+            admin.post("/v1/acls", json={"acls": acls}).raise_for_status()
+        yield node
+    finally:
+        node.close()
 
 
 @pytest.fixture
@@ -354,7 +363,7 @@ def log_in(page: Page) -> Callable[[str, str], None]:
 def test_users_see_what_they_may(
     page: Page, secure: RunningNode, log_in: Callable[[str, str], None]
 ) -> None:
-    """X3: the login, a user with few rights, an administrator who learns why, the audit trail."""
+    """X3: the login; a user with few rights is told what is not for them, and sees the rest."""
     open_at(page, secure, "topics")
     log_in("alice", "wrong")
     expect(page.get_by_role("alert")).to_contain_text("does not know this login")
@@ -372,13 +381,25 @@ def test_users_see_what_they_may(
     open_at(page, secure)
     expect(page.get_by_text("not for you").first).to_be_visible()
     page.get_by_role("button", name="Log out").click()
-    log_in("admin", PASSWORDS["admin"])
+    expect(page.get_by_role("heading", name="Log in to ChordMQ")).to_be_visible()
+
+
+def test_administrators_learn_why_and_who_did_what(
+    page: Page, secure: RunningNode, log_in: Callable[[str, str], None]
+) -> None:
+    """X3: a matrix with reasons, quotas, tokens that let in, and the audit trail."""
     open_at(page, secure, "security?tab=rules")
+    log_in("admin", PASSWORDS["admin"])
     page.get_by_label("With").fill("topic:orders")
     page.get_by_role("button", name="User:alice read: allowed").click()
     expect(page.get_by_text("User:alice may read topic:orders")).to_be_visible()
     page.get_by_role("button", name="User:alice write: denied").click()
     expect(page.get_by_text("User:alice may not write topic:orders")).to_be_visible()
+    page.get_by_role("link", name="Quotas").click()
+    page.get_by_label("User", exact=True).fill("alice")
+    page.get_by_label("At most").fill("5000")
+    page.get_by_role("button", name="Set quota").click()
+    expect(page.get_by_role("row").filter(has_text="alice")).to_contain_text("5000")
     page.get_by_role("link", name="Users").click()
     expect(page.get_by_role("row").filter(has_text="admin")).to_contain_text("administrator")
     page.get_by_role("button", name="Tokens of alice").click()
@@ -406,3 +427,20 @@ def test_a_node_that_goes_away_is_said_and_waited_for(page: Page, own_node: Runn
     own_node.start()
     expect(page.get_by_text("Shown as it was")).to_have_count(0)
     assert time.monotonic() - began < WAIT_MS / 1000
+
+
+@pytest.mark.slow
+def test_a_cluster_is_drawn_with_what_each_node_holds(page: Page, tmp_path: Path) -> None:
+    """X3, D1: the ring with all nodes, what this one lacks, and an alarm for one that dies."""
+    with RunningCluster(tmp_path) as cluster:
+        node = cluster.nodes[1]
+        wanted = {"name": "orders", "partitions": 6, "replication_factor": 2}
+        httpx.post(f"{node.http}/v1/topics", json=wanted, timeout=30).raise_for_status()
+        open_at(page, node, "cluster")
+        expect(page.get_by_role("img", name="The ring with 3 nodes")).to_be_visible()
+        expect(page.get_by_text("every copy is in sync")).to_be_visible()
+        open_at(page, node, "topics/orders")
+        expect(page.get_by_text("are on this node")).to_be_visible()
+        cluster.nodes[3].kill9()
+        open_at(page, node)
+        expect(page.get_by_role("alert")).to_contain_text("Node 3 is gone.")

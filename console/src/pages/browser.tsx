@@ -31,6 +31,7 @@ export function Browser({ topic, place }: { topic: TopicDetail; place: Place }) 
   const [mode, setMode] = useState<Start['from'] | 'live'>('live')
   const [chosen, setChosen] = useState<StoredRecord | null>(null)
   const [hasRead, setHasRead] = useState(false)
+  const [frozen, setFrozen] = useState<StoredRecord[] | null>(null)
   const { isBusy, fault, doing } = useDoing()
   const filter = safely(text)
   const only = chosenOf(topic.partitions).partition ?? ''
@@ -47,7 +48,7 @@ export function Browser({ topic, place }: { topic: TopicDetail; place: Place }) 
     setMode(start.from)
     doing(async () => setFound(await collect(topic, start, test)))
   }
-  const records = mode === 'live' ? live.filter(filter.test) : (found?.records ?? [])
+  const records = mode === 'live' ? (frozen ?? live).filter(filter.test) : (found?.records ?? [])
   const dead = records.filter((record) => readDeadLetter(topic.name, record) !== null)
   return (
     <div className={`browser ${chosen ? 'split' : ''}`}>
@@ -55,7 +56,10 @@ export function Browser({ topic, place }: { topic: TopicDetail; place: Place }) 
         <Controls
           topic={topic}
           mode={mode}
-          onLive={() => setMode('live')}
+          onLive={() => {
+            setMode('live')
+            setFrozen(null)
+          }}
           onSearch={search}
           onKey={(key) => {
             setText(`key="${key}"`)
@@ -85,8 +89,13 @@ export function Browser({ topic, place }: { topic: TopicDetail; place: Place }) 
         )}
         <div className="actions">
           <small className={mode === 'live' ? `live ${tail.state}` : ''} role="status">
-            {mode === 'live' ? (tail.state === 'lost' ? 'connecting again' : 'live') : isBusy ? 'reading' : `${count(found?.scanned ?? 0)} read`}, {count(records.length)} shown
+            {mode === 'live' ? (frozen ? 'paused' : tail.state === 'lost' ? 'connecting again' : 'live') : isBusy ? 'reading' : `${count(found?.scanned ?? 0)} read`}, {count(records.length)} shown
           </small>
+          {mode === 'live' && (
+            <button className="quiet" aria-pressed={frozen !== null} onClick={() => setFrozen(frozen ? null : live)}>
+              {frozen ? 'Go on' : 'Pause'}
+            </button>
+          )}
           {mode !== 'live' && found?.position && (
             <button className="quiet" disabled={isBusy} onClick={() => doing(async () => setFound(await onward(topic, found, filter.test)))}>
               Read on

@@ -11,6 +11,8 @@ const LAGS_MAX = 100
 
 export interface GroupWithLag extends GroupRow {
   lag: number | null
+  /** Records that the group has got through, by the sum of its offsets. */
+  done: number
 }
 
 export async function loadGroups(signal: AbortSignal): Promise<GroupWithLag[]> {
@@ -18,12 +20,12 @@ export async function loadGroups(signal: AbortSignal): Promise<GroupWithLag[]> {
   const lags = await Promise.all(
     groups.slice(0, LAGS_MAX).map((row) =>
       get<Lag>(`v1/groups/${part(row.group)}/lag`, signal).then(
-        (lag) => lag.total_lag,
+        (lag) => lag,
         () => null,
       ),
     ),
   )
-  return groups.map((row, index) => ({ ...row, lag: lags[index] ?? null }))
+  return groups.map((row, index) => ({ ...row, lag: lags[index]?.total_lag ?? null, done: lags[index]?.partitions.reduce((sum, one) => sum + one.committed, 0) ?? 0 }))
 }
 
 export function tone(state: string): 'good' | 'warn' | 'plain' {

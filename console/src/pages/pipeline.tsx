@@ -1,14 +1,14 @@
 // The Spark pipeline: how far its queries are, and what they have to say.
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { ApiError } from '../api'
 import { nameOf, SYSTEM_TOPIC } from '../devices'
-import { count, readJson, time } from '../format'
+import { count, perSecond, readJson, time } from '../format'
 import { Loaded, useLoad } from '../loading'
 import type { StoredRecord } from '../model'
-import { Badge, Card, Empty, Page, Table } from '../parts'
+import { Badge, Card, Empty, Page, Sparkline, Table } from '../parts'
 import { readNewest, useTail } from '../records'
 import { link } from '../router'
-import { loadGroups, tone } from './groups'
+import { type GroupWithLag, loadGroups, tone } from './groups'
 
 const SHOWN_MAX = 100
 
@@ -23,6 +23,7 @@ async function load(signal: AbortSignal): Promise<StoredRecord[]> {
 
 export function Pipeline() {
   const groups = useLoad((signal) => loadGroups(signal), 'pipeline groups', 4000)
+  const courses = useCourses(groups.data)
   return (
     <Page title="Pipeline">
       <Card title="Queries">
@@ -38,7 +39,7 @@ export function Pipeline() {
                 </Empty>
               )
             return (
-              <Table label="Queries" columns={['Query', 'State', '#Records behind']}>
+              <Table label="Queries" columns={['Query', 'State', '#Records /s', 'Course', '#Records behind']}>
                 {queries.map((query) => (
                   <tr key={query.group}>
                     <td>
@@ -47,6 +48,10 @@ export function Pipeline() {
                     <td>
                       <Badge tone={tone(query.state)}>{query.state}</Badge>
                     </td>
+                    <td className="number">{perSecond(rates(courses.get(query.group) ?? []).at(-1) ?? 0)}</td>
+                    <td>
+                      <Sparkline values={rates(courses.get(query.group) ?? [])} label={`Records a second of ${query.group}`} />
+                    </td>
                     <td className="number">{query.lag === null ? '–' : count(query.lag)}</td>
                   </tr>
                 ))}
@@ -54,11 +59,35 @@ export function Pipeline() {
             )
           }}
         </Loaded>
-        <p className="dim">Rates, batches, state and failures of each query are Prometheus metrics of the pipeline's own process, port 9464 of its machine.</p>
+        <p className="dim">Batches, state and failures of each query are Prometheus metrics of the pipeline's own process, port 9464 of its machine.</p>
       </Card>
       <Alerts />
     </Page>
   )
+}
+
+interface Progress {
+  at_ms: number
+  done: number
+}
+
+/** What each group had got through at each look. */
+function useCourses(groups: GroupWithLag[] | undefined): Map<string, Progress[]> {
+  const [courses, setCourses] = useState(new Map<string, Progress[]>())
+  useEffect(() => {
+    const at_ms = Date.now()
+    if (groups) setCourses((before) => new Map(groups.map(({ group, done }) => [group, [...(before.get(group) ?? []), { at_ms, done }].slice(-SHOWN_MAX)])))
+  }, [groups])
+  return courses
+}
+
+/** Records a second between one look and the next; going back to an earlier place counts as none. */
+export function rates(course: Progress[]): number[] {
+  return course.slice(1).map((after, index) => {
+    const before = course[index] ?? after
+    const seconds = (after.at_ms - before.at_ms) / 1000
+    return seconds > 0 ? Math.max(after.done - before.done, 0) / seconds : 0
+  })
 }
 
 function Alerts() {

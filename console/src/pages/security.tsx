@@ -182,33 +182,86 @@ function Quotas() {
   const quotas = useLoad((signal) => get<{ quotas: Quota[] }>('v1/quotas', signal), 'quotas')
   return (
     <Loaded from={quotas} what="quotas">
-      {({ quotas: all }) =>
-        all.length === 0 ? (
-          <Empty title="No quotas">
-            <p>
-              <code>chordmq quotas set</code> limits how much a user, client or address may ask for.
-            </p>
-          </Empty>
-        ) : (
-          <Card title="Quotas">
-            <Table label="Quotas" columns={['User', 'Client', 'Address', 'Limits']}>
-              {all.map((quota, index) => (
-                <tr key={index}>
-                  <td>{quota.user}</td>
-                  <td>{quota.client}</td>
-                  <td>{quota.ip}</td>
-                  <td>
-                    {Object.entries(quota.limits)
-                      .map(([name, value]) => `${name} ${value}`)
-                      .join(', ')}
-                  </td>
-                </tr>
-              ))}
-            </Table>
-          </Card>
-        )
-      }
+      {({ quotas: all }) => (
+        <>
+          <QuotaList all={all} />
+          <SetQuota onDone={quotas.reload} />
+        </>
+      )}
     </Loaded>
+  )
+}
+
+function QuotaList({ all }: { all: Quota[] }) {
+  if (all.length === 0)
+    return (
+      <Empty title="No quotas">
+        <p>Everybody may ask for as much as the node can give.</p>
+      </Empty>
+    )
+  return (
+    <Card title="Quotas">
+      <Table label="Quotas" columns={['User', 'Client', 'Address', 'Limits']}>
+        {all.map((quota, index) => (
+          <tr key={index}>
+            <td>{quota.user}</td>
+            <td>{quota.client}</td>
+            <td>{quota.ip}</td>
+            <td>
+              {Object.entries(quota.limits)
+                .map(([name, value]) => `${name} ${value}`)
+                .join(', ')}
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </Card>
+  )
+}
+
+const LIMITS: Record<string, string> = {
+  producer_byte_rate: 'bytes sent a second',
+  consumer_byte_rate: 'bytes received a second',
+  request_percentage: "percent of the node's time",
+  controller_mutation_rate: 'partitions made or deleted a second',
+  connection_creation_rate: 'connections a second (of an address)',
+}
+
+function SetQuota({ onDone }: { onDone: () => void }) {
+  const [who, setWho] = useState({ user: '', client: '', ip: '' })
+  const [limit, setLimit] = useState(Object.keys(LIMITS)[0] ?? '')
+  const [value, setValue] = useState('')
+  return (
+    <Card title="Set a quota">
+      <Form
+        submit="Set quota"
+        onSubmit={async () => {
+          await change('PUT', 'v1/quotas', { ...who, limits: { [limit]: value === '' ? null : Number(value) } })
+          onDone()
+        }}
+      >
+        <div className="row">
+          {(['user', 'client', 'ip'] as const).map((one) => (
+            <Field key={one} label={{ user: 'User', client: 'Client id', ip: 'Address' }[one]}>
+              {(id) => <input id={id} placeholder="any" value={who[one]} onChange={(event) => setWho({ ...who, [one]: event.target.value })} />}
+            </Field>
+          ))}
+          <Field label="Limit">
+            {(id) => (
+              <select id={id} value={limit} onChange={(event) => setLimit(event.target.value)}>
+                {Object.entries(LIMITS).map(([name, title]) => (
+                  <option key={name} value={name}>
+                    {title}
+                  </option>
+                ))}
+              </select>
+            )}
+          </Field>
+          <Field label="At most (empty removes it)">{(id) => <input id={id} type="number" min={0} step="any" value={value} onChange={(event) => setValue(event.target.value)} />}</Field>
+        </div>
+        <small>&lt;default&gt; stands for whoever has no quota of its own.</small>
+      </Form>
+    </Card>
   )
 }
 

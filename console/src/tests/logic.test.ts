@@ -5,6 +5,7 @@ import { readDeadLetter, revived } from '../dead_letters'
 import { isOwn, readReading, seen } from '../devices'
 import { readMetrics } from '../metrics'
 import type { NodeRow, StoredRecord } from '../model'
+import { rates } from '../pages/pipeline'
 import { newest } from '../records'
 import { spots } from '../ring'
 import { link, readPlace } from '../router'
@@ -70,6 +71,10 @@ test('each node owns the ring from the node before it', () => {
 test('alarms say what to do', () => {
   expect(alarms([], [], readMetrics('chordmq_disk_is_low 0.0'))).toEqual([])
   expect(alarms(['logs are being recovered'], [], readMetrics('chordmq_writes_refused 1.0'))).toHaveLength(2)
+})
+
+test('a query that goes back to an earlier place has no negative rate', () => {
+  expect(rates([{ at_ms: 0, done: 10 }, { at_ms: 2000, done: 30 }, { at_ms: 4000, done: 5 }])).toEqual([10, 0])
 })
 
 test('the newest records are asked for in those partitions that the node has', () => {
