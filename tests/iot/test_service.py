@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.conftest import StartNode
 from tests.fronts.websocket.gateway import gateway
 from tests.iot.things import Asker, Thing, until
 from tests.running_node import RunningNode
@@ -165,3 +166,24 @@ def test_devices_are_registered_listed_and_forgotten(ask: Asker, name: str) -> N
     ask.ok("DELETE", f"/{name}")
     assert ask("GET", f"/{name}").status_code == 404
     assert ask("PUT", "/a+b", {}).status_code == 400
+
+
+def test_who_commands_a_device_is_in_the_audit_trail(start_node: StartNode) -> None:
+    """E10, E13: what was issued, and how it ended."""
+    node = start_node({"audit.enabled": "on"})
+    with Asker(node) as ask:
+        ask.ok("POST", "/d7/commands", {"name": "dim", "id": "c1"})
+        ask.ok("DELETE", "/d7/commands/c1")
+
+    def acts() -> set[str]:
+        path = f"{node.http}/v1/topics/__audit/records"
+        found = httpx.get(path, params={"partition": 0, "offset": 0}).json()["records"]
+        events = [json.loads(one["value"]) for one in found]
+        return {f"{one['who']}, {one['act']}: {one['obj']}" for one in events}
+
+    wanted = {
+        "User:http, command.issue: d7 dim c1",
+        "User:http, command.cancel: d7 dim c1",
+        "node, command.cancelled: d7 dim c1",
+    }
+    until(lambda: wanted <= acts())

@@ -278,8 +278,12 @@ class Devices:
                 for end in self._ending.get((entry.device, entry.id), ()):
                     if not end.done():
                         end.set_result(entry)
+        audit = self._broker.audit
         for who, act, what in step.events:
-            self._broker.audit.record(who=f"User:{who}", host="", act=act, obj=what)
+            if who:
+                audit.record(who=f"User:{who}", host="", act=act, obj=what)
+            else:
+                audit.record_own(act, what)
 
     async def _rest(self, desk: Desk, feed: Feed) -> None:
         """Wait for messages, or until something is due by itself."""
