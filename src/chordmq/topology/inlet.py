@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from chordmq.broker.appends import size_of
 from chordmq.broker.partition import Partition
 from chordmq.errors import UnknownTopic
 from chordmq.records.batch import COMPRESSION_MASK, walk
 from chordmq.records.compression import Compression
-from chordmq.records.record import NewRecord, Record, build_batch, read_records
+from chordmq.records.record import Record, build_batch, read_records
 from chordmq.topology.pipe import Progress, copy, progress_in
 
 STEP_BYTES = 256 * 1024
@@ -138,8 +137,9 @@ def _steps(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
     """Yield the records in parts that are appended at once."""
     start, size = 0, 0
     for number, record in enumerate(records):
-        size += size_of(NewRecord(*record[1:]))
-        if number > start and (size > STEP_BYTES or number - start >= STEP_RECORDS):
+        length = len(record.key or b"") + len(record.value or b"")
+        if number > start and (size + length > STEP_BYTES or number - start >= STEP_RECORDS):
             yield records[start:number]
-            start, size = number, size_of(NewRecord(*record[1:]))
+            start, size = number, 0
+        size += length
     yield records[start:]

@@ -64,13 +64,16 @@ def copy(
     of one origin and partition each way brings the offsets in their order.
     """
     after = progress.copied()
+    seen = after.seen
     new: list[NewRecord] = []
     for record in records:
-        origin, offset = origin_of(record, source)
-        if origin.rpartition(":")[0] == own or offset <= after.seen.get(origin, -1):
+        kept = record.headers
+        origin, offset = origin_of(record, source) if kept else (source, record.offset)
+        if offset <= seen.get(origin, -1) or origin.rpartition(":")[0] == own:
             continue
-        after.seen[origin] = offset
-        kept = [pair for pair in record.headers if pair[0] not in (ORIGIN, POSITION)]
+        seen[origin] = offset
+        if kept:
+            kept = tuple(pair for pair in kept if pair[0] not in (ORIGIN, POSITION))
         mark = (ORIGIN, f"{origin}/{offset}".encode())
         new.append(NewRecord(record.timestamp, record.key, record.value, (*kept, mark)))
     after.next[source] = max(following, after.next.get(source, 0))
