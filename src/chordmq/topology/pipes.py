@@ -58,6 +58,7 @@ class Pipes:
         self._inlets: dict[tuple[bytes, int], Inlet] = {}
         self.pulls: dict[Key, Pull] = {}
         self._running: dict[Key, asyncio.Task[None]] = {}
+        self._looking: dict[str, asyncio.Task[None]] = {}
         self._kept = self._read_kept()
         self.follower = self._follower(data_dir) if settings.registry else None
 
@@ -70,11 +71,9 @@ class Pipes:
             while True:
                 self._changed.clear()
                 sources = self._sources()
-                self._leave([source.url for source, _ in sources])
-                looking = [tasks.create_task(self._follow(*one, tasks)) for one in sources]
+                self._leave({source.url for source, _ in sources})
+                self._look(sources, tasks)
                 await self._wait()
-                for task in looking:  # whoever takes so long is asked again
-                    task.cancel()
 
     @property
     def topology(self) -> Topology:
@@ -182,7 +181,18 @@ class Pipes:
             await self._broker.topics.add_partitions(name, partitions)
         return self._broker.topics.get(name)
 
-    def _leave(self, urls: list[str]) -> None:
+    def _look(self, sources: list[tuple[Source, str]], tasks: asyncio.TaskGroup) -> None:
+        """Ask each source for its topics, unless it has yet to answer."""
+        for source, wanted in sources:
+            task = self._looking.get(source.url)
+            if task is None or task.done():
+                look = self._follow(source, wanted, tasks)
+                self._looking[source.url] = tasks.create_task(look)
+
+    def _leave(self, urls: set[str]) -> None:
+        """Have nothing more to do with other sources than these."""
+        for url in self._looking.keys() - urls:
+            self._looking.pop(url).cancel()
         for key in [key for key in self.pulls if key[0] not in urls]:
             self._end(key)
 
