@@ -135,6 +135,8 @@ class Devices:
         key = self._names.destination(name).key
         record = NewRecord(now_ms, key, envelope.wrap(msgspec.json.encode(told), origin))
         partitions = (await self._broker.topics.ensure(self.topic)).partitions
+        if not await self._store.is_mine():
+            raise NotLeader("another node looks after devices", self._store.leader)
         partition = partitions[partition_for_key(key or b"", len(partitions))]
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asking[message_id] = answer

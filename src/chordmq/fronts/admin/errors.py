@@ -61,6 +61,7 @@ STATUSES: dict[type[ChordMQError], HTTPStatus] = {
     errors.ShuttingDown: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StorageFailed: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StoreUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.NotCommittedInTime: HTTPStatus.GATEWAY_TIMEOUT,
     errors.UnknownOutcome: HTTPStatus.GATEWAY_TIMEOUT,
     errors.DiskFull: HTTPStatus.INSUFFICIENT_STORAGE,
 }

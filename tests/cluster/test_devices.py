@@ -1,0 +1,49 @@
+"""Devices in a cluster: one node looks after them, another one when it is gone."""
+
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cluster.running_cluster import RunningCluster
+from tests.running_node import RunningNode
+
+pytestmark = pytest.mark.timeout(120)
+
+SETTINGS = {"broker.default.replication.factor": "3"}
+PATIENCE_S = 30.0
+
+
+def desire(node: RunningNode, field: str, version: int) -> httpx.Response:
+    """Change a shadow at any node, as often as it takes until one answers."""
+    change = {"state": {"desired": {field: version}}, "version": version}
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            url = f"{node.http}/v1/devices/d7/shadow"
+            answer = httpx.patch(url, json=change, follow_redirects=True, timeout=PATIENCE_S)
+        except httpx.TransportError as fault:
+            answer = httpx.Response(503, text=str(fault))
+        if answer.status_code < 500 or time.monotonic() > deadline:
+            return answer
+        time.sleep(0.1)  # until somebody leads
+
+
+def test_another_node_looks_after_devices_when_one_is_gone(tmp_path: Path) -> None:
+    """E9, C1: any node can be asked; kill -9 of the one that serves loses nothing."""
+    with RunningCluster(tmp_path, count=3, settings=SETTINGS) as cluster:
+        for version, node in enumerate(cluster.nodes.values()):
+            answer = desire(node, f"n{version}", version)
+            assert (answer.status_code, answer.json()["version"]) == (200, version + 1)
+        served = [
+            number
+            for number, node in cluster.nodes.items()
+            if httpx.get(f"{node.http}/v1/devices/d7").status_code == 200
+        ]
+        assert len(served) == 1
+        cluster.nodes[served[0]].kill9()
+        left = next(node for number, node in cluster.nodes.items() if number not in served)
+        answer = desire(left, "after", 3)
+        assert answer.status_code == 200
+        assert answer.json()["state"]["desired"] == {"n0": 0, "n1": 1, "n2": 2, "after": 3}
