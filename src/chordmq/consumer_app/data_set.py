@@ -28,8 +28,8 @@ CREATE TABLE IF NOT EXISTS partitions (
 );
 CREATE TABLE IF NOT EXISTS refresh (id INTEGER PRIMARY KEY CHECK (id = 1), state TEXT NOT NULL);
 CREATE VIEW IF NOT EXISTS current AS
-    SELECT messages.* FROM messages JOIN partitions USING (partition)
-    WHERE messages.data_set = partitions.current;
+    SELECT messages.* FROM messages CROSS JOIN partitions  -- SQLite goes through messages first
+    WHERE partitions.partition = messages.partition AND messages.data_set = partitions.current;
 """
 COLUMNS = "partition, offset, timestamp, key, value, headers"
 
@@ -137,8 +137,9 @@ class DataSet:
     def newest_of_all(self, after: bytes, limit: int) -> list[dict[str, Any]]:
         """Return the newest message of each key that is not gone, in the order of keys."""
         return self._rows(
-            f"SELECT {COLUMNS} FROM (SELECT *, max(offset) FROM current WHERE key > ? "  # noqa: S608
-            "GROUP BY key) WHERE value IS NOT NULL ORDER BY key LIMIT ?",
+            # Columns beside max() are those of its row.
+            "SELECT partition, max(offset), timestamp, key, value, headers FROM current "
+            "WHERE key > ? GROUP BY key HAVING value IS NOT NULL ORDER BY key LIMIT ?",
             [after, limit],
         )
 
