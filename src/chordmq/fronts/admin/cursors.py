@@ -165,9 +165,13 @@ def _take(call: Call, cursors: Sequence[Cursor], holder: str, body: Take) -> lis
     bytes_left = body.max_bytes
     for cursor in cursors:
         delivery = cursor.take(holder, body.max_records - len(found), bytes_left)
-        index = cursor.partition.index
-        for record, deliveries in delivery.records():
-            found.append(TakenRecord(deliveries, from_record(index, record, body.encoding)))
+        taken = list(delivery.records())
+        counts = {record.offset: deliveries for record, deliveries in taken}
+        partition = cursor.partition
+        found += [
+            TakenRecord(counts[one.offset], from_record(partition.index, one, body.encoding))
+            for one in partition.delivered([record for record, _ in taken])
+        ]
         call.hold(delivery.size)
         bytes_left -= delivery.size
         if len(found) >= body.max_records or bytes_left <= 0:

@@ -282,10 +282,16 @@ class SharedFollower:
             if not allowance:
                 return False  # an acknowledgement wakes it
             delivery = cursor.take(self._holder, allowance, BYTES_AT_ONCE)
-            shown = []
+            counts = {}
+            records = []
             for record, deliveries in delivery.records():
-                shown.append(self._view.show(index, record, deliveries))
-                self._held[index].add(record.offset)
+                counts[record.offset] = deliveries
+                records.append(record)
+            self._held[index].update(counts)
+            shown = [
+                self._view.show(index, record, counts[record.offset])
+                for record in (cursor.partition.delivered(records) if records else ())
+            ]
             if shown:
                 tail = self._view.subprotocol.records_tail(self.topic, "", shown)
                 self._client.send((self._head, tail))

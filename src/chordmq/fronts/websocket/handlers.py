@@ -14,7 +14,7 @@ from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.subscriptions import check_filter
-from chordmq.broker.topic import Topic
+from chordmq.broker.topic import INTERNAL_TOPICS, Topic
 from chordmq.client.partitioner import partition_for_key
 from chordmq.codecs.websocket.messages import (
     Ack,
@@ -113,9 +113,9 @@ class Session:
     async def _publish(self, request: Publish, size: int) -> None:
         name, key = self._front.names.destination(request.topic)
         self.check(Operation.WRITE, Kind.TOPIC, name)
-        topic = self._broker.topics.find(name) or await self._created(name)
-        if topic.is_internal:
+        if name in INTERNAL_TOPICS:
             raise PolicyViolation(f"{name} is the broker's own; clients may only read it")
+        topic = self._broker.topics.find(name) or await self._created(name)
         record = self._subprotocol.to_record(request, self._front.listener.clock.now_ms())
         if record.key is None and key is not None:
             record = record._replace(key=key)
