@@ -1,13 +1,18 @@
 """A shared index over HTTP: each record to one consumer, also over a crash."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from chordmq.broker.broker import Broker
+from chordmq.broker.payloads import EncryptionSettings, Payloads
 from chordmq.broker.security.acl import Kind, Operation, Rule
+from chordmq.clock import SystemClock
+from chordmq.encryption.keyring import new_ring
+from chordmq.encryption.providers import write_ring
 from tests.running_node import RunningNode
 
 CURSOR = "/v1/topics/jobs/cursors/workers"
@@ -105,3 +110,17 @@ async def test_what_was_settled_is_never_given_again_and_the_rest_is(
     async with httpx.AsyncClient(base_url=own_node.http, verify=False, timeout=20) as http:
         rest = [value for value, _, _ in await take(http, "two")]
     assert rest == ["4", "5", "6", "7", "8", "9"]
+
+
+@pytest.mark.usefixtures("jobs")
+async def test_what_the_node_has_encrypted_is_taken_in_the_clear(
+    broker: Broker, http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    """E13: a shared index opens records as every other way of reading over HTTP does."""
+    write_ring(tmp_path / "keys", new_ring(0), is_new=True)
+    settings = EncryptionSettings(keys=str(tmp_path / "keys"), topics="jobs")
+    broker.shared.payloads = Payloads(settings, SystemClock())
+    await publish(http, "secret")
+    (stored,) = broker.partition("jobs", 0).log.read(0, 1000)
+    assert b"secret" not in bytes(stored)
+    assert await take(http, "one") == [("secret", 0, 1)]
