@@ -58,7 +58,7 @@ export function App() {
       <a className="skip" href="#main" onClick={(event) => (event.preventDefault(), document.querySelector<HTMLElement>('main')?.focus())}>
         Skip to content
       </a>
-      <div className="side">
+      <header className="side">
         <a className="brand" href="#/">
           <svg viewBox="0 0 16 16" aria-hidden="true">
             <circle cx="8" cy="8" r="6.5" />
@@ -80,8 +80,8 @@ export function App() {
             setNeedsLogin(true)
           }}
         />
-      </div>
-      <main tabIndex={-1} key={session}>
+      </header>
+      <main id="main" tabIndex={-1} key={session}>
         <Suspense fallback={<div className="waiting"><div className="bone" /></div>}>
           <Shown place={place} />
         </Suspense>

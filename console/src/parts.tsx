@@ -190,11 +190,15 @@ export function Table({ columns, children, label }: { columns: string[]; label: 
       <table>
         <thead>
           <tr>
-            {columns.map((column, index) => (
-              <th key={index} scope="col" className={column.startsWith('#') ? 'number' : ''}>
-                {column.replace(/^#/, '')}
-              </th>
-            ))}
+            {columns.map((column, index) =>
+              column === '' ? (
+                <td key={index} />
+              ) : (
+                <th key={index} scope="col" className={column.startsWith('#') ? 'number' : ''}>
+                  {column.replace(/^#/, '')}
+                </th>
+              ),
+            )}
           </tr>
         </thead>
         <tbody>{children}</tbody>

@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9"}
 WAIT_MS = 20_000
 AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
+CHECK = "axe.run(document, {resultTypes: ['violations']}).then((found) => found.violations)"
 PAGES = ("", "topics", "groups", "queues", "clients", "cluster", "devices", "pipeline", "security")
 DESKTOP, PHONE = (1280, 800), (390, 780)
 
@@ -289,7 +290,7 @@ def test_devices_clients_and_the_pipeline_are_seen(
 
 
 def test_every_page_can_be_used_by_everybody(page: Page, node: RunningNode, topic: str) -> None:
-    """X3: axe finds nothing serious; on a phone nothing is wider than the screen; keys work."""
+    """X3: axe finds no barrier; on a phone nothing is wider than the screen; keys work."""
     open_at(page, node)
     script = AXE.read_text()
     for place in (*PAGES, "settings", f"topics/{topic}", f"topics/{topic}?tab=settings"):
@@ -297,13 +298,9 @@ def test_every_page_can_be_used_by_everybody(page: Page, node: RunningNode, topi
         expect(page.locator("main h1")).to_be_visible()
         expect(page.locator("main .waiting")).to_have_count(0)
         page.evaluate(script)
-        found = page.evaluate("axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa']})")
-        serious = [
-            (place, one["id"], one["nodes"][0]["html"])
-            for one in found["violations"]
-            if one["impact"] in ("serious", "critical")
-        ]
-        assert serious == []
+        found = page.evaluate(CHECK)
+        barriers = [(place, one["id"], one["nodes"][0]["html"]) for one in found]
+        assert barriers == []
         width, height = PHONE
         page.set_viewport_size({"width": width, "height": height})
         assert page.evaluate("document.documentElement.scrollWidth") <= width, place

@@ -52,7 +52,7 @@ function rates(scrapes: Scrape[], name: string): number[] {
 }
 
 export function Overview() {
-  const node = useLoad(load, 'overview', 5000)
+  const node = useLoad(load, 'overview', 3000)
   const scrapes = useScrapes()
   return (
     <Page
