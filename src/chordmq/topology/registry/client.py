@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -52,12 +53,13 @@ class Follower:
 
     async def run(self) -> None:
         """Register again and again, and hear of changes the moment they happen."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._beat())
-            tasks.create_task(self._follow())
+        beats, news = (HttpClient(self._seat.registry, self._seat.token) for _ in range(2))
+        with closing(beats), closing(news):
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._beat(beats))
+                tasks.create_task(self._follow(news))
 
-    async def _beat(self) -> None:
-        client = HttpClient(self._seat.registry, self._seat.token)
+    async def _beat(self, client: HttpClient) -> None:
         path = f"/v1/nodes/{quote(self._seat.node, safe='')}"
         while True:
             body = msgspec.json.encode(self._describe())
@@ -69,8 +71,7 @@ class Follower:
                 await self._heard(answer)
             await asyncio.sleep(BEAT_S)
 
-    async def _follow(self) -> None:
-        client = HttpClient(self._seat.registry, self._seat.token)
+    async def _follow(self, client: HttpClient) -> None:
         backoff = Backoff(random.Random(), most_s=BACKOFF_MOST_S)  # noqa: S311 (no secret)
         while True:
             known = {"if-none-match": f'"{self.topology.version}"'}
