@@ -9,8 +9,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError, UnroutableError
 
-from tests.interop.amqp_client import WAIT_S, Client, Properties
 from benchmarks.rabbitmq import RabbitMQ
+from tests.interop.amqp_client import WAIT_S, Client, Properties
 from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.interop

@@ -4,7 +4,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordmq.fronts.admin.mapping import RecordToPublish, Shown, from_record, to_record
+from chordmq.codecs.texts import Shown
+from chordmq.fronts.admin.mapping import RecordToPublish, from_record, to_record
 from chordmq.records.record import NewRecord, Record
 
 BYTES = st.none() | st.binary(max_size=50) | st.text(max_size=20).map(str.encode)
