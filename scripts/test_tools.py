@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+SYSTEM_AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "interop"
 JAVA_SOURCES = ROOT / "tests" / "interop" / "java"
@@ -150,6 +151,9 @@ def tool(name: str, how: str) -> str:
 def run(*command: str, cwd: Path | None = None) -> None:
     """Run one command quietly; its output is kept for the error message."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    if SYSTEM_AUTHORITIES.exists():
+        # Node trusts only its own list, unless told: a company proxy would look like a fraud.
+        environment.setdefault("NODE_EXTRA_CA_CERTS", str(SYSTEM_AUTHORITIES))
     subprocess.run(
         command, cwd=cwd, env=environment, check=True, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
