@@ -37,7 +37,8 @@ def test_changes_are_shown_and_the_trail_is_whole_from_wherever_it_is_read(
         ("topic.grow", "orders, 3 partitions"),
         ("topic.delete", "orders"),
     ]
-    while told(cli)[-1] != expected[-1]:
+    # A change is answered before its record is written: even the first may still be on its way.
+    while told(cli)[-1:] != expected[-1:]:
         pass
     assert told(cli)[1:] == expected
     assert told(cli, "--act", "topic.d") == expected[-1:]
