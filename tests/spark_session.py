@@ -12,16 +12,28 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The quick compiler alone: tests never run long enough for the thorough one to pay."""
 
 
+@pytest.fixture
+def spark(session: SparkSession) -> SparkSession:
+    """Give the session to a test, as the one in use.
+
+    Spark finds Python's data sources for a writer by the session of the thread that asks; when the
+    link between Python and Java was made anew, that is a thread without one.
+    """
+    java = SparkSession._get_j_spark_session_class(session._jvm)
+    java.setActiveSession(session._jsparkSession)
+    return session
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Give a local session with two cores and one shuffle partition."""
     os.environ["JDK_JAVA_OPTIONS"] = JAVA_OPTIONS
     directory = tmp_path_factory.mktemp("spark")
-    session = start_spark(
+    started = start_spark(
         "tests",
         master="local[2]",
         directory=directory,
         settings={"spark.sql.shuffle.partitions": "1", "spark.log.level": "ERROR"},
     )
-    yield session
-    session.stop()
+    yield started
+    started.stop()
