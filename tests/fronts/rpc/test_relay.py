@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,10 +26,19 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
-def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+def strict_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     """Give a node that allows little."""
     settings = {f"{front}.{name}": LIMITS[name] for front in ("capnp", "grpc") for name in LIMITS}
     yield from running(tmp_path_factory.mktemp("strict"), settings)
+
+
+@pytest.fixture
+def strict(strict_node: RunningNode) -> RunningNode:
+    """Give that node when it has noticed that the clients of the test before have gone."""
+    deadline = time.monotonic() + 10
+    while strict_node.metric("chordmq_connections") > 1:  # the one that asks
+        assert time.monotonic() < deadline
+    return strict_node
 
 
 @pytest.fixture(scope="module")
