@@ -42,7 +42,7 @@ async def test_what_a_transaction_appends_is_seen_when_it_commits(
             await transaction.append(name, rows(b"a", b"b", b"c"))
             await transaction.commit_offsets(name, {(name, 0): 42}, "batch 41")
             assert await admin.committed(name) == {}
-        # As in Kafka the commit is decided, and its markers reach the log of offsets a moment later.
+        # As in Kafka the commit is decided, and its markers reach the offsets a moment later.
         async with asyncio.timeout(10):
             while await admin.committed(name) != {(name, 0): 42}:
                 pass  # each question takes a turn of the node's event loop
