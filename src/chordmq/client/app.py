@@ -56,8 +56,13 @@ class ConsumerApp:
             raise ValueError("the application has no consumers")
         try:
             async with asyncio.TaskGroup() as tasks:
-                for handler in self.handlers:
+                running = [
                     tasks.create_task(self._keep_running(handler, bootstrap, connection))
+                    for handler in self.handlers
+                ]
+                # Before Python 3.13, a failure while the block is being left marks our caller's
+                # task as cancelled for good, and its next time-out as a cancellation.
+                await asyncio.wait(running)
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 
