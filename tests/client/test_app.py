@@ -50,6 +50,16 @@ async def test_a_broker_that_was_never_there_is_an_error() -> None:
         await app.serve("127.0.0.1:1")
 
 
+async def test_a_failure_leaves_no_cancellation_with_the_caller() -> None:
+    """D10: who serves again after a while, as a node does, waits with a time-out of its own."""
+    app = ConsumerApp(consumer("orders", "billing")(print), consumer("refunds", "billing")(print))
+    with pytest.raises(CannotConnect):
+        await app.serve("127.0.0.1:1")
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
 async def test_a_broker_that_goes_away_is_waited_for(own_node: RunningNode) -> None:
     """D10: kill -9 of the node; what was written before and after is processed."""
     seen: set[bytes | None] = set()
