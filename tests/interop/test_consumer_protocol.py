@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -20,6 +20,7 @@ QUICK = {
     "broker.group.min.session.timeout.ms": "500",
 }
 PARTITIONS = 6
+LOT = 200
 BOTH = pytest.mark.parametrize("client", ["java", "librdkafka"])
 
 
@@ -55,6 +56,18 @@ def total(*members: GroupMember) -> Counter[str]:
 
 def all_read(values: range, *members: GroupMember) -> Callable[[], bool]:
     return lambda: total(*members).keys() >= {str(value) for value in values}
+
+
+def all_committed(node: RunningNode, group: str, count: int) -> Callable[[], bool]:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+
+    def is_committed() -> bool:
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        parts = asked[group].result(10).topic_partitions or []
+        committed: int = sum(max(part.offset, 0) for part in parts)
+        return committed == count
+
+    return is_committed
 
 
 @BOTH
@@ -166,21 +179,27 @@ def test_a_group_changes_its_protocol_and_back_while_it_reads(
     consumer = {"group_id": name, "group_protocol": "consumer"}
     everyone: list[GroupMember] = [start(client, node.bootstrap, topic, **classic) for _ in "ab"]
     until(share(PARTITIONS, *everyone), *everyone)
-    produced = 0
+    # Without a committed offset, librdkafka chooses a start, and may go back to it when it has to
+    # give up another partition: what it then reads twice is not what the group has to answer for.
+    produce(node, topic, range(LOT))
+    produced = LOT
+    until(all_committed(node, name, produced), *everyone)
     running = list(everyone)
     for settings in (consumer, consumer, classic, classic):
-        produce(node, topic, range(produced, produced + 200))
-        produced += 200
+        produce(node, topic, range(produced, produced + LOT))
+        produced += LOT
         running.append(start(client, node.bootstrap, topic, **settings))
         everyone.append(running[-1])
         until(share(PARTITIONS, *running), *running)
-        produce(node, topic, range(produced, produced + 200))
-        produced += 200
+        produce(node, topic, range(produced, produced + LOT))
+        produced += LOT
         running.pop(0).leave()
         until(share(PARTITIONS, *running), *running)
-    produce(node, topic, range(produced, produced + 200))
-    produced += 200
+    produce(node, topic, range(produced, produced + LOT))
+    produced += LOT
     until(all_read(range(produced), *everyone), *everyone)
+    # Members commit at once what they read: of all lots, the one that was read and not yet
+    # committed when its partitions moved may be read again, and that once.
     assert max(total(*everyone).values()) <= 2
     repeated = sum(count > 1 for count in total(*everyone).values())
-    assert repeated <= produced // 10, f"{repeated} of {produced} records were read twice"
+    assert repeated <= LOT, f"{repeated} of {produced} records were read twice"
