@@ -8,7 +8,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,11 +32,13 @@ def strict_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNod
 
 
 @pytest.fixture
-def strict(strict_node: RunningNode) -> RunningNode:
+async def strict(strict_node: RunningNode, door: Doors) -> RunningNode:
     """Give that node when it has noticed that the clients of the test before have gone."""
-    deadline = time.monotonic() + 10
-    while strict_node.metric("chordmq_connections") > 1:  # the one that asks
-        assert time.monotonic() < deadline
+    async with asyncio.timeout(10):
+        while await asyncio.to_thread(
+            strict_node.metric, rf'chordmq_connections{{listener="{door.front}"}}'
+        ):
+            pass
     return strict_node
 
 
