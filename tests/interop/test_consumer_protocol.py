@@ -179,8 +179,8 @@ def test_a_group_changes_its_protocol_and_back_while_it_reads(
     consumer = {"group_id": name, "group_protocol": "consumer"}
     everyone: list[GroupMember] = [start(client, node.bootstrap, topic, **classic) for _ in "ab"]
     until(share(PARTITIONS, *everyone), *everyone)
-    # Without a committed offset, librdkafka chooses a start, and may go back to it when it has to
-    # give up another partition: what it then reads twice is not what the group has to answer for.
+    # For a partition without a committed offset librdkafka asks where it begins, asks again if a
+    # rebalance comes between, and goes back there with a late answer even when it reads already.
     produce(node, topic, range(LOT))
     produced = LOT
     until(all_committed(node, name, produced), *everyone)
