@@ -24,22 +24,11 @@ LIMITS = {"connections_max": "4", "frame_size_max": "100000", "subscriptions_max
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
-@pytest.fixture(scope="module")
-def strict_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
-    """Give a node that allows little."""
-    settings = {f"{front}.{name}": LIMITS[name] for front in ("capnp", "grpc") for name in LIMITS}
-    yield from running(tmp_path_factory.mktemp("strict"), settings)
-
-
 @pytest.fixture
-async def strict(strict_node: RunningNode, door: Doors) -> RunningNode:
-    """Give that node when it has noticed that the clients of the test before have gone."""
-    async with asyncio.timeout(10):
-        while await asyncio.to_thread(
-            strict_node.metric, rf'chordmq_connections{{listener="{door.front}"}}'
-        ):
-            pass
-    return strict_node
+def strict(tmp_path: Path) -> Iterator[RunningNode]:
+    """Give a node that allows little, and has no clients of other tests."""
+    settings = {f"{front}.{name}": LIMITS[name] for front in ("capnp", "grpc") for name in LIMITS}
+    yield from running(tmp_path, settings)
 
 
 @pytest.fixture(scope="module")
