@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address
 from chordmq.cli.output import EXIT_REFUSED, EXIT_USAGE, fail, show_json, show_table
 from chordmq.cli.pipeline import secrets, spark_or_fail
@@ -38,7 +39,7 @@ def sql(
     from chordmq_spark.settings import PipelineSettings
     from chordmq_spark.sql import register
 
-    settings = BulkSettings(bootstrap=address(bootstrap))
+    settings = BulkSettings(bootstrap=address(bootstrap), connection=connection())
     words = set(_WORD.findall(query))
     with Bulk(settings) as broker:
         topics = {name for name, _ in broker.places_like(".*") if table_name(name) in words}
