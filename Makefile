@@ -13,7 +13,7 @@ INTERPRETER := $(firstword $(foreach name,python3.11 python3 python3.12 python3.
 	$(name) -c 'import sys; sys.version_info < (3, 11) or print("$(name)")' 2>/dev/null)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run console test test-all sim chaos check format bench docs map requirements lock tools clean
+.PHONY: help setup run console test test-all explore sim chaos check format bench docs map requirements lock tools clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -33,6 +33,9 @@ test: .venv/installed tools ## run the tests, with real clients (TESTS=tests/sto
 
 test-all: .venv/installed tools ## run the tests, the slow ones too
 	$(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal $(TESTS)
+
+explore: .venv/installed ## feed new random examples to the property tests
+	HYPOTHESIS_PROFILE=explore $(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal -m hypothesis $(TESTS)
 
 sim: .venv/installed ## explore simulated faults (TIME=600 seconds; SEED=17 PART=ring replays one schedule)
 	$(BIN)/python -m tests.sim --seconds $(or $(TIME),60) $(if $(SEED),--seed $(SEED)) $(if $(PART),--part $(PART))

@@ -10,9 +10,11 @@ from hypothesis import settings as hypothesis_settings
 
 from tests.running_node import RunningNode
 
-# How long an example takes says more about the machine's load than about the code.
-hypothesis_settings.register_profile("without a clock", deadline=None)
-hypothesis_settings.load_profile("without a clock")
+# How long an example takes says more about the machine's load than about the code. The same
+# examples each time, so that a change is blamed for what it broke; `make explore` looks for new ones.
+hypothesis_settings.register_profile("repeatable", deadline=None, derandomize=True)
+hypothesis_settings.register_profile("explore", deadline=None, max_examples=1_000)
+hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # Nodes are forked from this process, where gRPC's threads may be running.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

@@ -74,7 +74,15 @@ def test_a_bad_envelope_is_refused_with_the_reason_and_by_the_schema(bad: Any) -
         assert not VALIDATOR.is_valid(bad)
 
 
-@given(st.none() | st.binary() | st.text().map(str.encode) | st.just(b'{"a": 1}'))
+def _as_json(content: bytes) -> object:
+    text = content.decode()
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@given(st.none() | st.binary() | st.text().map(str.encode) | st.sampled_from([b'{"a": 1}', b" 0", b"1\n"]))
 def test_whatever_is_wrapped_is_a_good_envelope_and_comes_out_again(content: bytes | None) -> None:
     """E1: a message without an envelope is wrapped."""
     data = wrap(content, ORIGIN)
@@ -83,7 +91,7 @@ def test_whatever_is_wrapped_is_a_good_envelope_and_comes_out_again(content: byt
     assert is_enveloped(data)
     inside = envelope.content
     if content is not None and inside != content:
-        assert json.loads(inside) == content.decode(), "text stands there as a JSON string"
+        assert json.loads(inside) == _as_json(content), "only the blanks around JSON may be lost"
     assert envelope.metadata.timestamp == datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
 
 
