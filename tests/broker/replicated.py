@@ -8,7 +8,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from chordmq.broker.flusher import Flusher
-from chordmq.broker.partition import Partition, Shared, log_settings
+from chordmq.broker.log_settings import log_settings
+from chordmq.broker.partition import Partition, Shared
 from chordmq.broker.replica import Replica
 from chordmq.broker.replicas import Replicas
 from chordmq.broker.settings import TopicSettings

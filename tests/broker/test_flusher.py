@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from chordmq.broker.flusher import Flusher
-from chordmq.broker.partition import Partition, Shared, log_settings
+from chordmq.broker.log_settings import log_settings
+from chordmq.broker.partition import Partition, Shared
 from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock
 from chordmq.records.record import NewRecord, build_batch

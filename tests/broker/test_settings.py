@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from chordmq.broker.partition import log_settings
+from chordmq.broker.log_settings import log_settings
 from chordmq.broker.setting import Candidate, Source, text_of
 from chordmq.broker.settings import (
     BrokerSettings,

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from chordmq.broker.partition import Partition, Shared, log_settings
+from chordmq.broker.log_settings import log_settings
+from chordmq.broker.partition import Partition, Shared
 from chordmq.broker.settings import TopicSettings
 from chordmq.cluster.state import NO_LEADER
 from chordmq.errors import NotLeader

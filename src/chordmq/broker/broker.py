@@ -15,7 +15,8 @@ from chordmq.broker.forwarding import Forwarding
 from chordmq.broker.groups.coordinator import GroupCoordinator
 from chordmq.broker.groups.settings import GroupOverrides
 from chordmq.broker.groups.share_coordinator import ShareCoordinator, policy_of
-from chordmq.broker.partition import Partition, Shared, log_settings
+from chordmq.broker.log_settings import log_settings
+from chordmq.broker.partition import Partition, Shared
 from chordmq.broker.presence import Presence
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.queues.queues import Queues
