@@ -11,6 +11,7 @@ from chordmq.errors import (
 )
 from chordmq.records.batch import COMPRESSION_MASK, BatchHeader, read_header, stamp, verify
 from chordmq.records.compression import Compression
+from chordmq.records.origin import NO_PRODUCER
 from chordmq.records.record import read_records, rebuild_batch
 
 NO_TIMESTAMP = -1
@@ -39,8 +40,13 @@ class Intake:
             Compression.ZSTD: settings.compression_zstd_level,
         }
 
-    def check(self, data: memoryview) -> tuple[memoryview, BatchHeader, int]:
-        """Return the batch to store, its header and the append time, or raise what is wrong."""
+    def check(
+        self, data: memoryview, *, is_copy: bool = False
+    ) -> tuple[memoryview, BatchHeader, int]:
+        """Return the batch to store, its header and the append time, or raise what is wrong.
+
+        A copy may have lost records to compaction elsewhere, and be as old as it likes.
+        """
         header = read_header(data)
         if header.size > self._size_max:
             raise BatchTooLarge(
@@ -51,8 +57,8 @@ class Intake:
                 raise CorruptBatch(f"a batch of {header.size} bytes, {len(data)} arrived")
             raise InvalidRecord("more than one batch for a partition in one request")
         verify(data, 0, header)
-        if header.record_count != header.last_offset_delta + 1 or header.record_count == 0:
-            raise InvalidRecord("the batch's record count and last offset do not agree")
+        if not is_copy:
+            _check_fresh(header)
         if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
             raise UnsupportedCompression(f"compression {header.attributes & COMPRESSION_MASK}")
         if header.is_control:
@@ -61,6 +67,8 @@ class Intake:
             raise InvalidRecord("a compacted topic takes only records with a key")
         if self._compression not in (None, header.attributes & COMPRESSION_MASK):
             data, header = self._recompressed(data, header)
+        if is_copy and not self._settings.uses_append_time:
+            return data, header, NO_TIMESTAMP
         return self._timed(data, header)
 
     def _timed(self, data: memoryview, header: BatchHeader) -> tuple[memoryview, BatchHeader, int]:
@@ -85,3 +93,11 @@ class Intake:
         level = self._levels.get(self._compression)
         changed = memoryview(rebuild_batch(data, self._compression, level))
         return changed, read_header(changed)
+
+
+def _check_fresh(header: BatchHeader) -> None:
+    """Refuse what only a batch can be that was stored elsewhere before."""
+    if header.record_count != header.last_offset_delta + 1 or header.record_count == 0:
+        raise InvalidRecord("the batch's record count and last offset do not agree")
+    if header.producer_id < NO_PRODUCER:
+        raise InvalidRecord(f"{header.producer_id} is no producer id")

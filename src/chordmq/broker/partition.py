@@ -13,8 +13,9 @@ import structlog
 from chordmq.broker.decoded import DecodedBatches
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.intake import Intake
+from chordmq.broker.log_settings import log_settings
 from chordmq.broker.payloads import Payloads
-from chordmq.broker.producers import NO_PRODUCER, ProducerState
+from chordmq.broker.producers import ProducerState
 from chordmq.broker.replica import Replica
 from chordmq.broker.settings import TopicSettings
 from chordmq.clock import Clock
@@ -32,9 +33,10 @@ from chordmq.errors import (
 )
 from chordmq.records.batch import BatchHeader, place, read_header, verify, walk
 from chordmq.records.marker import Marker, build_marker, read_marker
+from chordmq.records.origin import NO_PRODUCER
 from chordmq.records.record import NewRecord, Record
 from chordmq.storage.compaction import Compaction
-from chordmq.storage.log import Log, LogSettings
+from chordmq.storage.log import Log
 
 logger = structlog.get_logger(__name__)
 
@@ -163,20 +165,26 @@ class Partition:
         )
 
     def append(
-        self, data: memoryview, *, is_enlisted: bool = False, is_quorum_needed: bool = True
+        self,
+        data: memoryview,
+        *,
+        is_enlisted: bool = False,
+        is_quorum_needed: bool = True,
+        is_copy: bool = False,
     ) -> Appended:
         """Check one batch, give it its offsets and write it; a repeated one is not stored again.
 
         A transaction may begin here only if its coordinator has enlisted the partition. Unless the
-        client will wait for no other copy, enough of them must be in sync.
+        client will wait for no other copy, enough of them must be in sync. `is_copy`: another
+        cluster's batch, which says where it comes from.
         """
         log = self.log
         if self.is_closed or self._shared.full or log.fault or self.replica is not None:
             self._check_writable(is_quorum_needed)
         if self._shared.intercept is not None:
             data = self._shared.intercept(self.topic, data)
-        data, header, append_time_ms = self._intake.check(data)
-        if header.producer_id != NO_PRODUCER:
+        data, header, append_time_ms = self._intake.check(data, is_copy=is_copy)
+        if header.producer_id > NO_PRODUCER:
             known = self.producers.check(header, is_enlisted=is_enlisted)
             if known is not None:
                 last = known + header.last_offset_delta
@@ -430,7 +438,8 @@ class Partition:
     async def save_producers(self) -> None:
         """Store the producers' state beside the log, so that the next start reads less."""
         self.producers.transactions.forget_before(self.log.start_offset)
-        if self._unsaved_bytes >= SNAPSHOT_BYTES:
+        needed = 1 if self.producers.origins.next else SNAPSHOT_BYTES  # retention may take them
+        if self._unsaved_bytes >= needed:
             self._unsaved_bytes = 0
             await asyncio.to_thread(
                 self.log.write_snapshot, self.log.end_offset, self.producers.snapshot()
@@ -453,9 +462,9 @@ class Partition:
 
     def save(self) -> None:
         """Store what a restart needs; blocks, in any thread while nobody uses the partition."""
-        if self._unsaved_bytes >= SNAPSHOT_BYTES or (
-            self._unsaved_bytes and self.producers.producers
-        ):
+        producers = self.producers
+        is_needed = bool(producers.producers or producers.origins.next)
+        if self._unsaved_bytes >= SNAPSHOT_BYTES or (self._unsaved_bytes and is_needed):
             self._unsaved_bytes = 0
             with suppress(DiskFull, StorageFailed):  # it only makes the next start quicker
                 self.log.write_snapshot(self.log.end_offset, self.producers.snapshot())
@@ -480,20 +489,3 @@ class Partition:
             future.cancel()
         self._commits.clear()
         self._wake_readers()
-
-
-def log_settings(settings: TopicSettings) -> LogSettings:
-    """Return what the log needs to know of its topic's settings."""
-    return LogSettings(
-        segment_bytes=settings.segment_bytes,
-        segment_ms=settings.segment_ms,
-        index_interval_bytes=settings.index_interval_bytes,
-        retention_ms=settings.retention_ms,
-        retention_bytes=settings.retention_bytes,
-        memory_retention_ms=settings.memory_retention_ms,
-        cleanup=frozenset(settings.cleanup_policy),
-        delete_retention_ms=settings.delete_retention_ms,
-        min_compaction_lag_ms=settings.min_compaction_lag_ms,
-        max_compaction_lag_ms=settings.max_compaction_lag_ms,
-        min_cleanable_dirty_ratio=settings.min_cleanable_dirty_ratio,
-    )

@@ -1,9 +1,10 @@
 """Producers of one partition: a batch sent again is recognised, a gap is refused.
 
-The snapshot, big-endian: format u8 (2), producer count u32; for each its id i64, epoch i16, time
+The snapshot, big-endian: format u8 (3), producer count u32; for each its id i64, epoch i16, time
 of its last batch i64, coordinator epoch i32, first offset of its open transaction i64 (-1: none),
 batch count u8, and each batch as first and last sequence i32 and base offset i64; then the count
-of aborted transactions u32, each as producer id, first, last and stable offset, all i64.
+of aborted transactions u32, each as producer id, first, last and stable offset, all i64; then the
+origins of copied batches, as `origins.py` says.
 """
 
 import struct
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chordmq.broker.isolation import Aborted, Isolation
+from chordmq.broker.origins import Origins
 from chordmq.errors import (
     CoordinatorFenced,
     CorruptBatch,
@@ -23,8 +25,8 @@ from chordmq.errors import (
 )
 from chordmq.records.batch import TRANSACTIONAL, BatchHeader
 from chordmq.records.marker import Marker
+from chordmq.records.origin import NO_PRODUCER
 
-NO_PRODUCER = -1
 NO_SEQUENCE = -1
 BATCHES_REMEMBERED = 5  # Kafka's clients keep at most five requests in flight
 SEQUENCE_MASK = 0x7FFFFFFF
@@ -34,7 +36,7 @@ _PRODUCER = struct.Struct(">qhqiqB")
 _BATCH = struct.Struct(">iiq")
 _ABORTED_COUNT = struct.Struct(">I")
 _ABORTED = struct.Struct(">qqqq")
-SNAPSHOT_FORMAT = 2
+SNAPSHOT_FORMAT = 3
 
 
 class Incarnation(NamedTuple):
@@ -77,6 +79,7 @@ class ProducerState:
     def __init__(self) -> None:
         self.producers: dict[int, Producer] = {}
         self.transactions = Isolation()
+        self.origins = Origins()
 
     def check(self, header: BatchHeader, *, is_enlisted: bool = False) -> int | None:
         """Return None for a new batch, or the offset that the same batch got the first time.
@@ -160,7 +163,8 @@ class ProducerState:
 
         For a control batch, `marker` says what it holds.
         """
-        if header.producer_id == NO_PRODUCER:
+        self.origins.replay(header)
+        if header.producer_id <= NO_PRODUCER:
             return
         producer = self.producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
@@ -208,7 +212,7 @@ class ProducerState:
         out += _ABORTED_COUNT.pack(len(self.transactions.aborted))
         for transaction in self.transactions.aborted:
             out += _ABORTED.pack(*transaction)
-        return bytes(out)
+        return bytes(out) + self.origins.snapshot()
 
     def restore(self, data: bytes) -> None:
         """Take over the state of a snapshot; raise CorruptBatch if it is not one."""
@@ -244,4 +248,6 @@ class ProducerState:
             Aborted(*_ABORTED.unpack_from(data, start + number * _ABORTED.size))
             for number in range(aborted)
         ]
-        self.producers, self.transactions = producers, transactions
+        origins = Origins()
+        origins.restore(data, start + aborted * _ABORTED.size)
+        self.producers, self.transactions, self.origins = producers, transactions, origins

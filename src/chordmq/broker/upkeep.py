@@ -76,10 +76,11 @@ class Upkeep:
                     log.error("upkeep failed", partition=partition.log.name, error=str(error))
 
     async def _visit(self, partition: Partition, now_ms: int) -> None:
-        partition.log.maintain()
-        self._shared.flusher.request(partition)
         partition.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
-        await partition.save_producers()
+        await partition.save_producers()  # before retention takes batches that it speaks of
+        if not partition.is_closed:
+            partition.log.maintain()
+            self._shared.flusher.request(partition)
 
     async def compact_all(self) -> None:
         """Compact the logs that need it, one after the other, on a thread."""
