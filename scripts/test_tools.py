@@ -13,12 +13,14 @@ SYSTEM_AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "interop"
 JAVA_SOURCES = ROOT / "tests" / "interop" / "java"
+SPARK_POM = ROOT / "tests" / "interop" / "spark" / "pom.xml"
 JS_SOURCES = ROOT / "tests" / "interop" / "js"
 CPP_SOURCE = ROOT / "tests" / "interop" / "cpp" / "chordmq_client.cpp"
 CAPNP_SCHEMA = ROOT / "schema" / "chordmq.capnp"
 
 JAVA_LIBRARIES = CACHE / "java" / "lib"
 JAVA_CLASSES = CACHE / "java" / "classes"
+SPARK_CONNECTOR = CACHE / "spark" / "lib"
 CPP_PROGRAM = CACHE / "cpp" / "chordmq_client"
 
 
@@ -72,13 +74,19 @@ def steps() -> list[Step]:
             name="Java libraries",
             inputs=[pom],
             output=JAVA_LIBRARIES,
-            build=fetch_java_libraries,
+            build=lambda: fetch_libraries(pom, JAVA_LIBRARIES),
         ),
         Step(
             name="Java program",
             inputs=[pom, *java_programs()],
             output=JAVA_CLASSES,
             build=compile_java_programs,
+        ),
+        Step(
+            name="Spark connector",
+            inputs=[SPARK_POM],
+            output=SPARK_CONNECTOR,
+            build=lambda: fetch_libraries(SPARK_POM, SPARK_CONNECTOR),
         ),
         Step(
             name="JavaScript clients",
@@ -100,13 +108,13 @@ def java_programs() -> list[Path]:
     return sorted(JAVA_SOURCES.glob("*.java"))
 
 
-def fetch_java_libraries() -> None:
-    """Copy kafka-clients and what it needs out of Maven's repository."""
-    shutil.rmtree(JAVA_LIBRARIES, ignore_errors=True)
+def fetch_libraries(pom: Path, folder: Path) -> None:
+    """Copy what a project names, and what that needs, out of Maven's repository."""
+    shutil.rmtree(folder, ignore_errors=True)
     maven = tool("mvn", "apt-get install maven")
     run(
-        maven, "--batch-mode", "--quiet", "--file", str(JAVA_SOURCES / "pom.xml"),
-        "dependency:copy-dependencies", f"-DoutputDirectory={JAVA_LIBRARIES}",
+        maven, "--batch-mode", "--quiet", "--file", str(pom),
+        "dependency:copy-dependencies", f"-DoutputDirectory={folder}",
     )  # fmt: skip
 
 

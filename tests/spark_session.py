@@ -7,7 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from chordmq_spark.session import start_spark
+from tests.running_node import ROOT
 
+CONNECTOR = ROOT / ".cache" / "interop" / "spark" / "lib"
+"""Spark's own Kafka connector, as scripts/test_tools.py fetches it."""
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The quick compiler alone: tests never run long enough for the thorough one to pay."""
 
@@ -33,7 +36,11 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "tests",
         master="local[2]",
         directory=directory,
-        settings={"spark.sql.shuffle.partitions": "1", "spark.log.level": "ERROR"},
+        settings={
+            "spark.sql.shuffle.partitions": "1",
+            "spark.log.level": "ERROR",
+            "spark.jars": ",".join(map(str, sorted(CONNECTOR.glob("*.jar")))),
+        },
     )
     yield started
     started.stop()
