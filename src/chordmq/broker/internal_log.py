@@ -16,6 +16,7 @@ from chordmq.broker.producers import Incarnation
 from chordmq.broker.security.permissions import Permissions
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topics import Topics
+from chordmq.broker.write_queue import Done, Write, WriteQueue, end
 from chordmq.clock import Clock
 from chordmq.errors import (
     ChordMQError,
@@ -35,12 +36,11 @@ from chordmq.records.record import NewRecord, build_batch, read_records
 log = structlog.get_logger(__name__)
 
 READ_BYTES = 2**20
-JOINED_RECORDS_MAX = 10_000
 COPIES_MAX = 3
+HOME_WAIT_S = 8.0
+LOOK_INTERVAL_S = 0.05
 
 Entry = TypeVar("Entry")
-Done = Callable[[ChordMQError | None], None]
-"""Told when records are in the log (None), or why they are not."""
 Ready = Callable[[], None]
 
 
@@ -95,35 +95,25 @@ class LoggedBatch(NamedTuple, Generic[Entry]):
     marker: Marker | None = None
 
 
-class _Write(NamedTuple):
-    name: str
-    records: list[NewRecord]
-    done: Done
-    producer: Incarnation | None = None
-    marker: Marker | None = None
-
-    @property
-    def is_alone(self) -> bool:
-        """Return whether this needs a batch of its own."""
-        return self.producer is not None or self.marker is not None
-
-
 class InternalLog(Generic[Entry]):
     """Writes what a coordinator decides, and says when it is safe.
 
     All that is asked for while a partition's last append is under way goes into its next one, so
     that many small writes cost few flushes. Within a partition, writes end in the order in which
-    they were asked for, and one that fails takes those of the same name behind it along.
+    they were asked for, and one that fails takes those of the same name behind it along. What was
+    decided in one leader epoch is not written in another: somebody else may have decided since.
     """
 
     def __init__(self, host: Host, topic: InternalTopic[Entry]) -> None:
         self._host = host
         self._topic = topic
-        self._queues: dict[int, list[_Write]] = {}
+        self._queues: dict[int, WriteQueue[NewRecord]] = {}
         """Writes to come by partition; a key is there while somebody drains the partition."""
         self._tasks: asyncio.TaskGroup | None = None
+        self._read: dict[int, tuple[int, int]] = {}
+        """The partitions that are read, in which leader epoch, and where they ended then."""
         self._led: dict[int, int] = {}
-        """The partitions that are read and in force here, and in which leader epoch."""
+        """Those of them in force here, by leader epoch: all that was read is committed."""
         self._woken = asyncio.Event()
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
@@ -163,27 +153,68 @@ class InternalLog(Generic[Entry]):
             raise CoordinatorNotAvailable(f"{self._topic.name} is not there yet")
         index = self.partition_of(name)
         partition = topic.partitions[index]
-        if self._led.get(index) == partition.leader_epoch and partition.is_leader:
-            return
-        if partition.is_leader:
+        try:
+            partition.check_leading()
+        except NotLeader as error:
+            node = topics.state(topic, index).leader
+            raise NotCoordinator(f"{self._topic.name}-{index}: {error}", node) from None
+        if self._led.get(index) != partition.leader_epoch:
             raise CoordinatorLoading(f"{self._topic.name}-{index} is being read")
-        node = topics.state(topic, index).leader
-        raise NotCoordinator(f"another node leads {self._topic.name}-{index}", node)
+
+    async def home_of(self, name: str) -> int | None:
+        """Return the node that looks after a name, None for this one; wait for it if need be."""
+        if self._host.topics.is_alone:
+            return None
+        await self.ensure()
+        for _ in range(int(HOME_WAIT_S / LOOK_INTERVAL_S)):
+            try:
+                self.check(name)
+            except NotCoordinator as elsewhere:
+                if elsewhere.node >= 0:
+                    return elsewhere.node
+            except (CoordinatorLoading, CoordinatorNotAvailable):
+                pass
+            else:
+                return None
+            await asyncio.sleep(LOOK_INTERVAL_S)
+        raise CoordinatorNotAvailable(f"nobody looks after {name[:100]!r} now")
 
     async def _reconcile(
         self, load: Callable[[int], Awaitable[None]], unload: Callable[[int], None]
     ) -> None:
         led = self._led_now()
-        for index in [one for one, epoch in self._led.items() if led.get(one) != epoch]:
-            del self._led[index]
-            unload(index)
+        for index in [one for one, (epoch, _) in self._read.items() if led.get(one) != epoch]:
+            self._forget(index, unload)
         for index, epoch in led.items():
-            if index not in self._led:
+            if index not in self._read:
+                self._read[index] = (epoch, 0)
+                unload(index)  # of an earlier epoch, what came back from the log late
                 await load(index)
-                if self._led_now().get(index) == epoch:
-                    self._led[index] = epoch
-                else:
-                    unload(index)
+                self._read[index] = (epoch, self._partition(index).log.end_offset)
+                if self._led_now().get(index) != epoch:
+                    self._forget(index, unload)
+        for index, (epoch, read_end) in self._read.items():
+            if index not in self._led:
+                self._enforce(index, epoch, read_end)
+
+    def _enforce(self, index: int, epoch: int, read_end: int) -> None:
+        """Serve what was read, or have this tried again when more is committed.
+
+        Until then another may come to lead who has not all of it, and clients must not be told.
+        """
+        partition = self._partition(index)
+        if partition.high_watermark >= read_end or self._host.topics.is_alone:
+            self._led[index] = epoch
+        else:
+            partition.wait(self)
+
+    def _forget(self, index: int, unload: Callable[[int], None]) -> None:
+        self._read.pop(index)
+        self._led.pop(index, None)
+        unload(index)
+
+    def _partition(self, index: int) -> Partition:
+        return self._host.topics.get(self._topic.name).partitions[index]
 
     def _led_now(self) -> dict[int, int]:
         topic = self._host.topics.find(self._topic.name)
@@ -258,11 +289,13 @@ class InternalLog(Generic[Entry]):
         """
         now_ms = self._host.clock.now_ms()
         records = [NewRecord(now_ms, *self._topic.write(entry)) for entry in entries]
-        self._enqueue(self.partition_of(name), _Write(name, records, done, producer))
+        partition = self.partition_of(name)
+        epoch, _ = self._read.get(partition, (None, 0))
+        self._enqueue(partition, Write(name, records, done, producer, epoch=epoch))
 
     def append_marker(self, partition: int, marker: Marker, done: Done) -> None:
         """End a transaction in one partition, and then call `done`."""
-        self._enqueue(partition, _Write("", [], done, marker=marker))
+        self._enqueue(partition, Write("", [], done, marker=marker))
 
     async def replay(self, index: int | None = None) -> AsyncIterator[LoggedBatch[Entry]]:
         """Yield everything that the log, or one partition of it, holds, in its order."""
@@ -303,43 +336,29 @@ class InternalLog(Generic[Entry]):
                 entries.append(entry)
         return LoggedBatch(partition, entries, producer)
 
-    def _enqueue(self, partition: int, entry: _Write) -> None:
+    def _enqueue(self, partition: int, write: Write[NewRecord]) -> None:
         if self._tasks is None:
             raise CoordinatorNotAvailable("the node does not take writes now")
         queue = self._queues.get(partition)
         if queue is None:
-            self._queues[partition] = [entry]
-            self._tasks.create_task(self._drain(partition))
-        else:
-            queue.append(entry)
+            queue = self._queues[partition] = WriteQueue()
+            self._tasks.create_task(self._drain(partition, queue))
+        queue.add(write)
 
-    async def _drain(self, partition: int) -> None:
+    async def _drain(self, partition: int, queue: WriteQueue[NewRecord]) -> None:
         try:
-            while queue := self._queues[partition]:
-                count = _joined_count(queue)
-                self._queues[partition] = queue[count:]
-                await self._append(partition, queue[:count])
+            while writes := queue.take():
+                await self._append(partition, writes)
         finally:
-            _end(self._queues.pop(partition), CoordinatorNotAvailable("the node stops"))
+            del self._queues[partition]
+            end(queue.take_all(), CoordinatorNotAvailable("the node stops"))
 
-    async def _append(self, partition: int, writes: list[_Write]) -> None:
+    async def _append(self, partition: int, writes: list[Write[NewRecord]]) -> None:
         """Write what was asked for in one batch, and tell everybody how it went."""
         name = self._topic.name
         outcome: ChordMQError | None = CoordinatorNotAvailable("the node stops")
         try:
-            await self.ensure()
-            first = writes[0]
-            if first.marker is not None:
-                await self._host.append_marker(name, partition, first.marker)
-            else:
-                records = [record for entry in writes for record in entry.records]
-                target = self._host.topics.get(name).partitions[partition]
-                if self._topic.is_written_anywhere and not target.is_leader:
-                    await target.forward(memoryview(build_batch(records)))
-                else:
-                    await self._host.append_records(
-                        name, partition, records, producer=first.producer
-                    )
+            await self._write(partition, writes)
             outcome = None
         except (NotLeader, NotEnoughReplicas) as error:
             log.info("not written", topic=name, partition=partition, error=str(error))
@@ -350,15 +369,22 @@ class InternalLog(Generic[Entry]):
             outcome = error
         finally:
             if outcome is not None:
-                writes = [*writes, *self._take_behind(partition, writes)]
-            _end(writes, outcome)
+                writes = [*writes, *self._queues[partition].take_behind(writes)]
+            end(writes, outcome)
 
-    def _take_behind(self, partition: int, failed: list[_Write]) -> list[_Write]:
-        """Take out what was asked for in the belief that the failed writes are in the log."""
-        names = {entry.name for entry in failed if entry.name}
-        queue = self._queues[partition]
-        self._queues[partition] = [entry for entry in queue if entry.name not in names]
-        return [entry for entry in queue if entry.name in names]
+    async def _write(self, partition: int, writes: list[Write[NewRecord]]) -> None:
+        await self.ensure()
+        name, first, target = self._topic.name, writes[0], self._partition(partition)
+        _check_epoch(target, first.epoch)
+        if first.marker is not None:
+            await self._host.append_marker(name, partition, first.marker)
+            return
+        records = [record for write in writes for record in write.records]
+        if self._topic.is_written_anywhere and not target.is_leader:
+            await target.forward(memoryview(build_batch(records)))
+        else:
+            await self._host.append_records(name, partition, records, producer=first.producer)
+        _check_epoch(target, first.epoch)
 
     async def ensure(self) -> None:
         """Have the topic; on several nodes if there are several."""
@@ -392,18 +418,7 @@ def java_hash(text: str) -> int:
     return number & 0x7FFFFFFF
 
 
-def _joined_count(queue: list[_Write]) -> int:
-    """Return how many of the first writes go into one batch."""
-    total = 0
-    for count, entry in enumerate(queue):
-        total += len(entry.records)
-        if count and (entry.is_alone or total > JOINED_RECORDS_MAX):
-            return count
-        if entry.is_alone:
-            return 1
-    return len(queue)
-
-
-def _end(writes: list[_Write], error: ChordMQError | None) -> None:
-    for entry in writes:
-        entry.done(error)
+def _check_epoch(partition: Partition, epoch: int | None) -> None:
+    """Raise NotLeader if another may have led since a write was decided."""
+    if epoch not in (None, partition.leader_epoch):
+        raise NotLeader(f"decided in leader epoch {epoch}, now {partition.leader_epoch}")

@@ -14,7 +14,7 @@ from chordmq.broker.groups.consumer_groups import ConsumerGroup
 from chordmq.broker.groups.migration import can_downgrade, can_upgrade, downgraded, upgraded
 from chordmq.broker.groups.records import GroupLogRecord, GroupRecord
 from chordmq.broker.internal_log import Host, InternalLog
-from chordmq.errors import ChordMQError, CoordinatorNotAvailable, GroupNotFound
+from chordmq.errors import ChordMQError, CoordinatorNotAvailable, GroupNotFound, NotCoordinator
 
 log = structlog.get_logger(__name__)
 
@@ -109,7 +109,7 @@ class Changeover:
             del self._under_way[group_id]
             if error is None:
                 go_on()
-            else:
+            elif not isinstance(error, NotCoordinator):  # else another node knows how it went
                 go_back()
             written.set_result(error)
 

@@ -41,8 +41,9 @@ from chordmq.broker.groups.offsets import (
 )
 from chordmq.broker.groups.records import GroupLogRecord, GroupRecord
 from chordmq.broker.groups.settings import GroupSettings
-from chordmq.broker.internal_log import Done, Host, InternalLog
+from chordmq.broker.internal_log import Host, InternalLog
 from chordmq.broker.producers import Incarnation
+from chordmq.broker.write_queue import Done
 from chordmq.errors import (
     ChordMQError,
     CoordinatorLoading,
