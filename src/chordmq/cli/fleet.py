@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from chordmq.cli.bench import percentiles
+from chordmq.cli.mqtt_line import PUBACK, PUBLISH, Line, text
 from chordmq.cli.output import progress, thousands
 from chordmq.clock import Clock, SystemClock
 
@@ -13,7 +14,6 @@ CONNECTS_AT_ONCE = 200
 LATE_S = 20.0
 """How long to wait for the last messages."""
 LOOK_S = 0.01
-CONNACK, PUBLISH, PUBACK, SUBACK = 2, 3, 4, 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,69 +38,6 @@ class Tally:
     answered: int = 0
     received: int = 0
     latencies: list[float] = field(default_factory=list)
-
-
-class Line(asyncio.Protocol):
-    """A connection that cuts what comes into packets; MQTT 3.1.1, as small devices speak it."""
-
-    def __init__(self, taken: Callable[[int, bytes], None]) -> None:
-        self._taken = taken
-        self._rest = b""
-        self._transport: asyncio.Transport
-        self.sent_s: dict[bytes, float] = {}
-        """When messages that wait for an answer were sent, by their numbers."""
-        self.ready = asyncio.Event()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        self._transport = cast(asyncio.Transport, transport)
-
-    def connect(self, client_id: str) -> None:
-        """Ask to be let in."""
-        self.send(0x10, b"\0\4MQTT\4\2\0\0" + _text(client_id))
-
-    def send(self, first: int, body: bytes) -> None:
-        """Send a packet."""
-        size, head = len(body), bytearray((first,))
-        while size > 0x7F:
-            head.append(size & 0x7F | 0x80)
-            size >>= 7
-        self._transport.write(bytes((*head, size)) + body)
-
-    def data_received(self, data: bytes) -> None:
-        """Hand on each packet."""
-        data = self._rest + data
-        at = 0
-        while (found := _packet(data, at)) is not None:
-            start, stop = found
-            kind = data[at] >> 4
-            if kind in (CONNACK, SUBACK):
-                self.ready.set()
-            else:
-                self._taken(kind, data[start:stop])
-            at = stop
-        self._rest = data[at:]
-
-    def close(self) -> None:
-        """Go."""
-        self._transport.close()
-
-
-def _text(text: str) -> bytes:
-    data = text.encode()
-    return len(data).to_bytes(2, "big") + data
-
-
-def _packet(data: bytes, at: int) -> tuple[int, int] | None:
-    """Return where a packet's body starts and stops; None if it is not all there."""
-    size = shift = 0
-    for place in range(at + 1, min(at + 5, len(data))):
-        size |= (data[place] & 0x7F) << shift
-        shift += 7
-        if data[place] < 0x80:
-            stop = place + 1 + size
-            return (place + 1, stop) if stop <= len(data) else None
-    return None
 
 
 def simulate(fleet: Fleet) -> dict[str, Any]:
@@ -142,9 +79,8 @@ async def _backend(fleet: Fleet, tally: Tally) -> Line:
         tally.received += kind == PUBLISH
 
     line = await _open(fleet, "fleet-backend", taken)
-    line.ready.clear()
-    line.send(0x82, b"\0\1" + _text(f"{fleet.prefix}/#") + b"\0")
-    await asyncio.wait_for(line.ready.wait(), LATE_S)
+    line.subscribe(f"{fleet.prefix}/#")
+    await line.ready(LATE_S)
     return line
 
 
@@ -152,7 +88,7 @@ async def _open(fleet: Fleet, name: str, taken: Callable[[int, bytes], None]) ->
     loop = asyncio.get_running_loop()
     _, line = await loop.create_connection(lambda: Line(taken), fleet.host, fleet.port)
     line.connect(name)
-    await asyncio.wait_for(line.ready.wait(), LATE_S)
+    await line.ready(LATE_S)
     return line
 
 
@@ -181,7 +117,7 @@ async def _device(fleet: Fleet, number: int, tally: Tally, clock: Clock) -> Line
 async def _report(fleet: Fleet, number: int, line: Line, what: tuple[Tally, Clock]) -> None:
     """Publish one device's readings; the devices are spread over the interval."""
     tally, clock = what
-    topic = _text(f"{fleet.prefix}/d{number}/telemetry/temperature")
+    topic = text(f"{fleet.prefix}/d{number}/telemetry/temperature")
     payload = b"x" * fleet.size
     await asyncio.sleep(fleet.interval_s * number / fleet.devices)
     for index in range(1, max(int(fleet.seconds / fleet.interval_s), 1) + 1):
@@ -189,9 +125,9 @@ async def _report(fleet: Fleet, number: int, line: Line, what: tuple[Tally, Cloc
         packet_id = (index % 65_535 + 1).to_bytes(2, "big")
         if fleet.qos:
             line.sent_s[packet_id] = due_s
-            line.send(0x32, topic + packet_id + payload)
+            line.publish(topic, payload, packet_id)
         else:
-            line.send(0x30, topic + payload)
+            line.publish(topic, payload)
         tally.sent += 1
         await asyncio.sleep(fleet.interval_s)
 

@@ -52,6 +52,7 @@ COMMANDS = {
     "archive": ("chordmq.cli.archive", "app"),
     "sql": ("chordmq.cli.sql", "sql"),
     "pipeline": ("chordmq.cli.pipeline", "app"),
+    "demo": ("chordmq.cli.demo", "demo"),
     "bench": ("chordmq.cli.bench", "app"),
     "doctor": ("chordmq.cli.doctor", "doctor"),
 }
