@@ -35,7 +35,7 @@ from chordmq.fronts.amqp.measures import amqp_measures
 from chordmq.fronts.amqp.publishing import Publisher
 from chordmq.fronts.amqp.settings import AmqpSettings
 from chordmq.fronts.amqp.wire import Wire
-from chordmq.fronts.opening import Connect, Opening
+from chordmq.fronts.opening import Connect, Open, Opening
 from chordmq.version import VERSION
 
 log = structlog.get_logger(__name__)
@@ -76,7 +76,7 @@ class AmqpConnection(Wire):
     """
 
     def __init__(self, front: AmqpFront) -> None:
-        super().__init__(front.listener, front.settings.message_size_max)
+        super().__init__(front.listener, front.settings.message_size_max, front.newer)
         self.front = front
         self.vhost: VirtualHost
         self.publisher = Publisher(self)
@@ -213,7 +213,7 @@ class AmqpConnection(Wire):
         self.frame_max = self.reader.frame_max = wanted
         self._channels_max = min(answer.channel_max or settings.channels_max, settings.channels_max)
         if answer.heartbeat:
-            self.beat_later(answer.heartbeat)
+            self.beat_twice(answer.heartbeat)
 
     async def _work(self, events: list[Event]) -> None:
         """Do what the events of one read ask for, in their order."""
@@ -473,13 +473,14 @@ def _close(kind: Any, fault: Fault) -> base.Frame:
     return method
 
 
-def open_amqp(opening: Opening) -> Connect:
-    """Begin to serve clients."""
+def open_amqp(opening: Opening, newer: Open | None = None) -> Connect:
+    """Begin to serve clients; those of AMQP 1.0 on the same listener, by `newer`."""
     settings = opening.listener.settings
     assert isinstance(settings, AmqpSettings)
     queues = opening.broker.queues
     queues.open(opening.names, settings.vhosts)
     front = AmqpFront(opening.broker, opening.listener, settings, queues, opening.authenticator)
+    front.newer = None if newer is None else newer(opening)
     opening.metrics.add(lambda: amqp_measures(front))
     opening.closing.push_async_callback(queues.settle)
     return lambda: AmqpConnection(front)

@@ -12,6 +12,7 @@ from chordmq.broker.security.principal import Principal
 from chordmq.codecs.amqp.content import Envelope
 from chordmq.fronts.amqp.settings import AmqpSettings
 from chordmq.fronts.listener import Listener
+from chordmq.fronts.opening import Connect
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 """A queue that is none: answers go straight to the connection that asked."""
@@ -34,6 +35,8 @@ class AmqpFront:
     settings: AmqpSettings
     queues: Queues
     authenticator: Authenticator | None = None
+    newer: Connect | None = None
+    """Drives clients that speak AMQP 1.0 on the same listener."""
     replies: dict[str, Replies] = field(default_factory=dict)
     """Channels that wait for direct replies, by the name that they are sent to."""
     connections: dict[Client, None] = field(default_factory=dict)

@@ -1,12 +1,7 @@
-"""The bytes of one AMQP connection: events in, joined writes out, heartbeats and limits."""
+"""The bytes of one AMQP 0-9-1 connection, which begins with the version that the client wants."""
 
-import asyncio
-from typing import cast
-
-import structlog
 from pamqp import base
 
-from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.codecs.amqp.frames import (
     FRAME_MIN,
     HEARTBEAT_FRAME,
@@ -16,282 +11,77 @@ from chordmq.codecs.amqp.frames import (
     FrameReader,
     method_frame,
 )
+from chordmq.fronts import wire
 from chordmq.fronts.listener import Listener
+from chordmq.fronts.opening import Connect
 
-log = structlog.get_logger(__name__)
-
-WRITE_BUFFER_HIGH = 64 * 1024
-WRITE_BYTES_MAX = 256 * 1024
-"""Bytes that are joined into one write."""
+NEWER = (b"AMQP\x00\x01", b"AMQP\x03\x01")
+"""How clients of AMQP 1.0 begin: at once, or with their login."""
 
 
-class Wire(asyncio.Protocol):
-    """One client's transport.
+class Wire(wire.Wire[Event]):
+    """One client's transport; clients of AMQP 1.0 are handed over."""
 
-    Nothing is read while events wait to be worked off. What goes out is joined over one turn of the
-    event loop, and stops while the client does not take it: its place in the log is its buffer.
-    """
+    life_sign = HEARTBEAT_FRAME
 
-    def __init__(self, listener: Listener, message_size_max: int) -> None:
+    def __init__(
+        self, listener: Listener, message_size_max: int, newer: Connect | None = None
+    ) -> None:
         self.reader = FrameReader(message_size_max)
+        super().__init__(listener, self.reader)
         self.frame_max = FRAME_MIN
-        self.host = ""
-        self.certified: Principal = ANONYMOUS
-        self.is_closing = False
-        """Whether the end was announced by either side."""
-        self.is_throttled = False
-        """Whether the client has to wait for what it has used beyond its quotas."""
-        self.last_active_s = listener.clock.monotonic_s()
-        self._listener = listener
-        self._transport: asyncio.Transport
-        self._task: asyncio.Task[None] | None = None
+        self._newer = newer
         self._header = b""
-        self._events: list[Event] = []
-        self._fault: FrameFault | None = None
-        self._arrived = asyncio.Event()
-        self._out: list[bytes] = []
-        self._out_bytes = 0
-        self._is_scheduled = False
-        self._is_writable = True
-        self._is_reading = True
-        self._is_closed = False
-        self._has_sent = False
-        self._heartbeat: asyncio.TimerHandle | None = None
-        self._held = 0
-
-    # What each connection does in its own way.
-
-    async def _run(self) -> None:
-        """Serve the client until it leaves."""
-        raise AssertionError("a connection knows how")
-
-    def _leave(self) -> None:
-        """Give back what the client had."""
-        raise AssertionError("a connection knows how")
-
-    def _thirst(self) -> None:
-        """Let queues deliver to the client again."""
-        raise AssertionError("a connection knows how")
-
-    def _charge(self, sent: int) -> None:
-        """Charge what was sent, and what came before, to the client's quotas."""
-        raise AssertionError("a connection knows how")
-
-    @property
-    def is_waiting(self) -> bool:
-        """Return whether the client waits for messages."""
-        raise AssertionError("a connection knows")
-
-    # What comes in.
 
     async def greeted(self) -> bool:
         """Return whether the client speaks this version of AMQP; if not, say which we speak."""
         while len(self._header) < len(PROTOCOL_HEADER):
-            if self._header != PROTOCOL_HEADER[: len(self._header)]:
+            if self._header != PROTOCOL_HEADER[: len(self._header)] and not self._is_newer:
                 break
             self._arrived.clear()
             await self._arrived.wait()
         if self._header == PROTOCOL_HEADER:
             return True
-        self._transport.write(PROTOCOL_HEADER)
+        if not self._is_closed:
+            self._transport.write(PROTOCOL_HEADER)
         return False
 
-    async def next_event(self) -> Event:
-        """Return the event that comes next."""
-        while not self._events:
-            await self._more_events()
-        return self._events.pop(0)
-
-    async def next_events(self) -> list[Event]:
-        """Return what has arrived, at least one event; read on when it is done."""
-        while not self._events:
-            await self._more_events()
-        taken, self._events = self._events, []
-        return taken
-
-    async def _more_events(self) -> None:
-        if self._fault is not None:
-            raise self._fault
-        self._arrived.clear()
-        self._read(True)
-        self._account()
-        await self._arrived.wait()
-
-    def answered(self) -> None:
-        """Take note that messages of the client are stored, or cannot be."""
-        self._arrived.set()
-
-    # What goes out.
-
     @property
-    def has_room(self) -> bool:
-        """Return whether the client takes what is sent to it."""
-        return (
-            self._is_writable
-            and self._out_bytes < WRITE_BYTES_MAX
-            and not self.is_throttled
-            and not self.is_closing
+    def _is_newer(self) -> bool:
+        """Return whether the client speaks AMQP 1.0, as far as can be seen."""
+        begun = self._header
+        return self._newer is not None and any(
+            one.startswith(begun[: len(one)]) and begun.startswith(one[: len(begun)])
+            for one in NEWER
         )
 
-    def send(self, data: bytes) -> None:
-        """Send bytes at the end of this turn."""
-        if data:
-            self._out.append(data)
-            self._out_bytes += len(data)
-            if not self._is_scheduled:
-                self._is_scheduled = True
-                asyncio.get_running_loop().call_soon(self._flush)
+    def data_received(self, data: bytes) -> None:
+        """Take the events that the new bytes complete, behind the protocol header."""
+        missing = len(PROTOCOL_HEADER) - len(self._header)
+        if missing:
+            self._header += data[:missing]
+            data = data[missing:]
+            if len(self._header) == len(PROTOCOL_HEADER) and self._is_newer:
+                self._hand_over(self._header + data)
+                return
+        super().data_received(data)
+
+    def _hand_over(self, data: bytes) -> None:
+        """Let AMQP 1.0 go on with the connection."""
+        assert self._newer is not None
+        newer = self._newer()
+        assert isinstance(newer, wire.Wire)
+        self._is_closed = True
+        self._arrived.set()
+        newer.succeed(self, data)
+
+    def _forced(self, reason: str) -> FrameFault:
+        return FrameFault(320, reason)
 
     def tell(self, method: base.Frame) -> None:
         """Send a method of the connection itself."""
         self.send(method_frame(0, method))
 
-    def _flush(self) -> None:
-        self._is_scheduled = False
-        was_full = self._out_bytes >= WRITE_BYTES_MAX
-        if self._out and not self._is_closed:
-            self._has_sent = True
-            self._transport.write(b"".join(self._out))
-            self._charge(self._out_bytes)
-        self._out.clear()
-        self._out_bytes = 0
-        if was_full:
-            self._thirst()
-        self._account()
-
-    def beat_later(self, interval_s: int) -> None:
-        """Show a sign of life from time to time, and end a connection that shows none."""
-        # Twice as often as agreed, so that one that is late does no harm.
-        loop = asyncio.get_running_loop()
-        self._heartbeat = loop.call_later(interval_s / 2, self._beat, interval_s)
-
-    def _beat(self, interval_s: int) -> None:
-        silent_s = self._listener.clock.monotonic_s() - self.last_active_s
-        if silent_s > 2 * interval_s and self._is_reading:
-            log.info("silent client", listener="amqp", address=self.host)
-            self._transport.abort()
-            return
-        if not self._has_sent and self._is_writable:
-            self.send(HEARTBEAT_FRAME)
-        self._has_sent = False
-        self.beat_later(interval_s)
-
-    def _hang_up(self) -> None:
-        if not self._is_closed:
-            self._flush()
-            self._is_closed = True
-            self._transport.close()
-
-    # What the transport tells.
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Admit the client, or hang up."""
-        self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self.host = peer[0] if peer else ""
-        if not self._listener.admit(self, self.host):
-            self._is_closed = True
-            self._transport.abort()
-            return
-        self.certified = self._listener.principal(transport)
-        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH, low=0)
-        self._task = self._listener.tasks.create_task(self._run())
-
-    def data_received(self, data: bytes) -> None:
-        """Take the events that the new bytes complete."""
-        self.last_active_s = self._listener.clock.monotonic_s()
-        missing = len(PROTOCOL_HEADER) - len(self._header)
-        if missing:
-            self._header += data[:missing]
-            data = data[missing:]
-        if data and self._fault is None:
-            try:
-                self._events += self.reader.receive(data)
-            except FrameFault as fault:
-                self._fault = fault
-        if self._events or self._fault is not None:
-            self._read(False)
-        self._arrived.set()
-        self._account()
-
-    def pause_writing(self) -> None:
-        """Deliver no more while the client does not take what was sent."""
-        self._is_writable = False
-        self._account()
-
-    def resume_writing(self) -> None:
-        """Go on when the client has taken what was sent."""
-        self._is_writable = True
-        self._thirst()
-        self._account()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Drop what is left of the client's work."""
-        was_admitted = self._task is not None
-        self._is_closed = True
-        if was_admitted:
-            self._leave()
-            assert self._task is not None
-            self._task.cancel()
-        self._listener.memory.give(self._held)
-        self._held = 0
-        self._listener.memory.leave(self)
-        self._listener.forget(self, self.host)
-
-    # What the listener asks.
-
-    @property
-    def is_busy(self) -> bool:
-        """Return whether the client waits for messages, or bytes wait to be taken."""
-        return bool(self._events) or self._transport.get_write_buffer_size() > 0 or self.is_waiting
-
-    @property
-    def is_partial(self) -> bool:
-        """Return whether a frame has begun and not ended."""
-        return self.reader.is_partial
-
-    def drain(self) -> None:
-        """Say goodbye: the node stops."""
-        self.force("the node is shutting down")
-
-    def force(self, reason: str) -> None:
-        """End the connection from our side, and say why."""
-        if self._task is not None and not self.is_closing:
-            self._fault = FrameFault(320, reason)
-            self._arrived.set()
-
-    def close(self, reason: str) -> None:
-        """End the connection."""
-        if not self._is_closed:
-            log.debug("connection closed", address=self.host, reason=reason)
-            self._hang_up()
-
-    def resume(self) -> None:
-        """Read again after the memory limit had stopped it."""
-        self._read(not self._events)
-
-    def _read(self, wanted: bool) -> None:
-        wanted = wanted and self._fault is None
-        if wanted != self._is_reading and not self._is_closed:
-            self._is_reading = wanted
-            if wanted:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
-
-    def _account(self) -> None:
-        """Report the memory this client holds; wait for others when there is none left."""
-        if self._is_closed:
-            return
-        unsent = 0 if self._is_writable else self._transport.get_write_buffer_size()
-        held = self.reader.held + unsent
-        memory = self._listener.memory
-        if held > self._held:
-            memory.take(held - self._held)
-            if memory.used > memory.limit and not memory.may_exceed(self):
-                self._read(False)
-        elif held < self._held:
-            memory.give(self._held - held)
-        self._held = held
-        if not held:
-            memory.leave(self)
+    def beat_twice(self, interval_s: int) -> None:
+        """Keep the agreed interval, twice as often so that a sign that is late does no harm."""
+        self.beat_later(interval_s / 2, 2 * interval_s)
