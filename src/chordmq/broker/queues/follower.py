@@ -3,13 +3,14 @@
 import asyncio
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import structlog
 
 from chordmq.broker.feed import visible
 from chordmq.broker.partition import Partition
-from chordmq.broker.queues.places import envelope_header, excluded
+from chordmq.broker.queues.places import envelope_header, excluded, kept_sections
 from chordmq.broker.queues.queue import Entry, Queue
 from chordmq.broker.queues.source import Source
 from chordmq.codecs.amqp.content import HEADER_NAME, Envelope, read_envelope
@@ -28,6 +29,12 @@ class Routing(NamedTuple):
     envelope: Envelope
     stamp: int
     queues: list[Queue]
+
+    def with_sections(self, sections: bytes) -> "Routing":
+        """Return the same for an AMQP 1.0 message, if the record is one."""
+        if not sections:
+            return self
+        return self._replace(envelope=replace(self.envelope, sections=sections))
 
 
 class Router(Protocol):
@@ -186,10 +193,11 @@ def put(queue: Queue, source: Source, record: Record, routing: Routing) -> None:
 
 def route(router: Router, topic: str, record: Record) -> Routing | None:
     """Return what a record is as a message and which queues it belongs to; None if to none."""
-    value = envelope_header(record)
+    value, sections = envelope_header(record), kept_sections(record)
     try:
         if value is None:
-            return router.foreign(topic, record)
+            routing = router.foreign(topic, record)
+            return routing and routing.with_sections(sections)
         stamp, envelope = read_envelope(value)
     except (DecodeError, ValueError, struct.error) as error:  # a queue must get past it
         log.warning("a message cannot be read", topic=topic, offset=record.offset, error=str(error))
@@ -197,7 +205,7 @@ def route(router: Router, topic: str, record: Record) -> Routing | None:
     queues = router.published(topic, stamp, envelope)
     if len(record.headers) > 1 and (without := excluded(record)):
         queues = [queue for queue in queues if queue.name not in without]
-    return Routing(envelope, stamp, queues) if queues else None
+    return Routing(envelope, stamp, queues).with_sections(sections) if queues else None
 
 
 def read_batches(

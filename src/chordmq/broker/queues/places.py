@@ -15,6 +15,7 @@ from chordmq.codecs.amqp.content import (
     Properties,
     new_properties,
 )
+from chordmq.codecs.amqp1.sections import KEPT_HEADER
 from chordmq.records.record import Headers, Record
 
 ROOT = "/"
@@ -183,6 +184,14 @@ def envelope_header(record: Record) -> bytes | None:
         if name == HEADER_NAME:
             return value
     return None
+
+
+def kept_sections(record: Record) -> bytes:
+    """Return what a record keeps of an AMQP 1.0 message; nothing if it is none."""
+    for name, value in record.headers:
+        if name == KEPT_HEADER:
+            return value or b""
+    return b""
 
 
 def excluded(record: Record) -> frozenset[str]:

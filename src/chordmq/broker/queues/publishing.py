@@ -20,6 +20,7 @@ from chordmq.broker.queues.virtual_host import HIERARCHICAL, VirtualHost
 from chordmq.broker.topic import Topic, check_name
 from chordmq.client.partitioner import partition_for_key
 from chordmq.codecs.amqp.content import HEADER_NAME, Envelope, write_envelope
+from chordmq.codecs.amqp1.sections import KEPT_HEADER
 from chordmq.errors import InvalidTopicName, TopicExists, UnknownTopic
 from chordmq.records.record import Headers, NewRecord
 
@@ -116,6 +117,8 @@ class Publishing:
         headers: Headers = ((HEADER_NAME, write_envelope(stamp, envelope)),)
         if without:
             headers += ((EXCEPT_HEADER, "\n".join(without).encode()),)
+        if envelope.sections:
+            headers += ((KEPT_HEADER, envelope.sections),)
         if envelope.exchange == HIERARCHICAL:
             headers += ((NAME_HEADER, name_of_key(envelope.key).encode()),)
         return headers + visible_headers(envelope.properties)

@@ -23,8 +23,8 @@ class Entry:
     """A message in a queue."""
 
     __slots__ = (
-        "body", "deliveries", "envelope", "expires_ms", "offset", "position", "priority", "size",
-        "source",
+        "body", "deliveries", "envelope", "expires_ms", "offset", "position", "priority",
+        "released", "size", "source",
     )  # fmt: skip
 
     def __init__(self, source: Source, offset: int, envelope: Envelope, body: bytes) -> None:
@@ -38,6 +38,8 @@ class Entry:
         self.expires_ms = NEVER
         self.priority = 0
         self.deliveries = 0
+        self.released = 0
+        """Deliveries that were given back without having been tried."""
 
 
 class Consumer(Protocol):
@@ -327,7 +329,7 @@ class Queue:
         limit = self.rules.delivery_limit
         for entry in sorted(entries, key=_position, reverse=True):
             self.unacked -= 1
-            if limit is not None and entry.deliveries > limit:
+            if limit is not None and entry.deliveries - entry.released > limit:
                 self._die(entry, TRIED_TOO_OFTEN)
                 continue
             self._put_back(entry)

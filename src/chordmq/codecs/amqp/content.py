@@ -88,6 +88,8 @@ class Envelope:
     exchange: str
     key: str
     properties: Properties
+    sections: bytes = b""
+    """What a record keeps of an AMQP 1.0 message; empty for all others."""
     route: bytes = field(init=False)
     """Exchange and routing key as basic.deliver has them."""
 
@@ -99,7 +101,7 @@ class Envelope:
 def read_properties(raw: bytes) -> Properties:
     """Return properties; raise DecodeError if they cannot be read."""
     try:
-        parts = _parts(raw)
+        parts = read_parts(raw)
         table = parts.get(HEADERS)
         timestamp = parts.get(TIMESTAMP)
         priority = parts.get(PRIORITY)
@@ -116,8 +118,8 @@ def read_properties(raw: bytes) -> Properties:
         raise DecodeError(f"properties cannot be read: {fault}") from fault
 
 
-def _parts(raw: bytes) -> dict[int, bytes]:
-    """Return the bytes of each property that is there."""
+def read_parts(raw: bytes) -> dict[int, bytes]:
+    """Return the bytes of each property that is there, by its flag."""
     flags = _U16.unpack_from(raw)[0]
     if flags & 3:
         raise DecodeError(f"no properties have the flags {flags:#x}")
@@ -139,30 +141,31 @@ def _text(part: bytes | None) -> str | None:
     return None if part is None else part[1:].decode()
 
 
-def _joined(parts: dict[int, bytes]) -> Properties:
+def joined(parts: dict[int, bytes]) -> Properties:
+    """Return properties that consist of such bytes."""
     flags = sum(parts)
     return read_properties(_U16.pack(flags) + b"".join(parts[f] for f in _ENDS if f in parts))
 
 
 def with_headers(properties: Properties, headers: Table) -> Properties:
     """Return properties with another table of headers."""
-    return _joined(_parts(properties.raw) | {HEADERS: write_table(headers)})
+    return joined(read_parts(properties.raw) | {HEADERS: write_table(headers)})
 
 
 def without(properties: Properties, flag: int) -> Properties:
     """Return properties without one of them."""
-    return _joined({one: part for one, part in _parts(properties.raw).items() if one != flag})
+    return joined({one: part for one, part in read_parts(properties.raw).items() if one != flag})
 
 
 def with_reply_to(properties: Properties, name: str) -> Properties:
     """Return properties that ask for answers somewhere else."""
-    return _joined(_parts(properties.raw) | {REPLY_TO: short(name)})
+    return joined(read_parts(properties.raw) | {REPLY_TO: short(name)})
 
 
 def new_properties(headers: Table, timestamp_s: int) -> Properties:
     """Return the properties of a message that is to be kept."""
     parts = {DELIVERY_MODE: b"\x02", TIMESTAMP: _U64.pack(max(timestamp_s, 0))}
-    return _joined(parts | {HEADERS: write_table(headers)})
+    return joined(parts | {HEADERS: write_table(headers)})
 
 
 def write_envelope(stamp: int, envelope: Envelope) -> bytes:

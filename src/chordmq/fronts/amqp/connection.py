@@ -341,6 +341,10 @@ class AmqpConnection(Wire):
         """Raise TopicAccessDenied unless the client may do this with the topic."""
         self.front.check(self._principal, self.host, operation, topic)
 
+    def check_publish(self, topic: str) -> None:
+        """Raise TopicAccessDenied unless the client may publish to the topic."""
+        self.check(Operation.WRITE, topic)
+
     def wants(self, capability: str) -> bool:
         """Return whether the client has said that it understands something."""
         capabilities = self._properties.get("capabilities")

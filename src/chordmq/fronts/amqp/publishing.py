@@ -2,21 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from pamqp import commands
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.queues.exchanges import DEFAULT
-from chordmq.broker.queues.places import (
-    TRANSIENT,
-    is_null,
-    is_plain,
-    record_time,
-    visible_headers,
-)
-from chordmq.broker.queues.queue import Queue
-from chordmq.broker.security.acl import Operation
+from chordmq.broker.queues.plans import Plan, make_plan
 from chordmq.codecs.amqp.content import Envelope, Properties, read_properties, with_reply_to
 from chordmq.codecs.amqp.frames import (
     PUBLISH,
@@ -38,27 +30,6 @@ if TYPE_CHECKING:
 MESSAGE_NO_ROUTE = 312
 
 _new = tuple.__new__  # half the time of calling the class
-
-
-class Plan(NamedTuple):
-    """Where messages of one exchange, routing key and set of properties go."""
-
-    partition: Partition | None
-    key: bytes | None
-    headers: Headers
-    time_ms: int
-    envelope: Envelope
-    is_routed: bool
-    """Whether any queue gets them."""
-    limited: tuple[Queue, ...] = ()
-    """Queues that refuse messages when they are full."""
-    is_null: bool = False
-    """Whether an empty body stands for no value at all."""
-
-    @property
-    def is_simple(self) -> bool:
-        """Return whether messages go into the log without a look at each."""
-        return self.partition is not None and not self.limited and not self.is_null
 
 
 class Batch:
@@ -156,7 +127,7 @@ class Publisher:
             return
         headers: Headers | None = plan.headers
         if plan.limited:
-            headers, is_refused = self._limited(plan)
+            headers, is_refused = plan.room(self._publishing, self._connection.vhost)
             if is_refused and group is not None:
                 group.failed.append(number)
                 group = None
@@ -170,18 +141,6 @@ class Publisher:
             batch.unconfirmed[channel] = None
         else:
             batch.confirm(group, channel, (number,))
-
-    def _limited(self, plan: Plan) -> tuple[Headers | None, bool]:
-        """Return the headers of a message some of whose queues may be full, and if any is."""
-        full = [queue.name for queue in plan.limited if queue.is_full]
-        if full and len(full) == len(self._connection.vhost.targets(plan.envelope)):
-            return None, True
-        for queue in plan.limited:
-            queue.announced += queue.name not in full
-        if not full:
-            return plan.headers, False
-        stamp = self._publishing.stamp()
-        return self._publishing.headers_of(stamp, plan.envelope, full), True
 
     def end_read(self) -> None:
         """Append what was taken; confirm it when it is committed."""
@@ -242,34 +201,11 @@ class Publisher:
         envelope = Envelope(vhost.name, event.exchange, event.key, properties)
         if event.exchange == DEFAULT and event.key.startswith(REPLY_TO + "."):
             return self._reply_plan(envelope)
+        now_ms = self._front.listener.clock.now_ms()
         try:
-            if event.exchange != DEFAULT and vhost.exchange(event.exchange).internal:
-                raise Fault(403, f"exchange '{event.exchange}' is internal", PUBLISH)
-            name = publishing.topic_of(vhost, envelope)
-            targets = vhost.targets(envelope)
-            if name is None:
-                return Plan(None, None, (), 0, envelope, bool(targets))
-            owner = vhost.topic_if_known(event.exchange or event.key)
-            connection.check(Operation.WRITE, owner if name == TRANSIENT else name)
-            topic = await publishing.ensure(vhost, name)
+            return await make_plan(publishing, vhost, envelope, connection.check_publish, now_ms)
         except ChordMQError as error:
             raise fault_of(error, PUBLISH) from None
-        # What goes to a topic and to no queue needs no envelope, and looks like all other records.
-        is_bare = event.exchange == DEFAULT and event.key not in vhost.queues
-        if is_bare and not targets and is_plain(properties):
-            headers = visible_headers(properties)
-        else:
-            headers = publishing.headers_of(publishing.stamp(), envelope)
-        return Plan(
-            publishing.partition_of(vhost, topic, envelope),
-            publishing.key_of(vhost, envelope),
-            headers,
-            record_time(properties, self._front.listener.clock.now_ms()),
-            envelope,
-            bool(targets) or is_bare,
-            tuple(queue for queue in targets if queue.rules.overflow != "drop-head"),
-            is_null(properties),
-        )
 
     def _checked(self, event: Publish) -> Properties:
         """Return the properties, if they may be as they are."""
