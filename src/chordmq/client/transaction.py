@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 from chordmq.client.cluster import Cluster
 from chordmq.client.codes import RETRIABLE, Code
 from chordmq.client.connection import Address, Connection
-from chordmq.client.errors import BrokerRefused, check
+from chordmq.client.errors import BrokerRefused, ClientError, check
 from chordmq.client.offsets import TopicPartition, by_topic
 from chordmq.client.outbox import SEQUENCE_MASK, size_of
 from chordmq.client.partitioner import partition_for_key
@@ -81,6 +81,7 @@ class Transaction:
         self._sequences: dict[TopicPartition, int] = defaultdict(int)
         self._turns: dict[str, int] = defaultdict(int)
         self._begun = False
+        self._coordinator_id: int | None = None
 
     async def __aenter__(self) -> Self:
         """Take over the transactional id."""
@@ -118,6 +119,10 @@ class Transaction:
         for record in records:
             index = partition if partition is not None else self._choose(topic, record, count)
             placed[topic, index].append(record)
+        await self.append_to(placed)
+
+    async def append_to(self, placed: Mapping[TopicPartition, Sequence[NewRecord]]) -> None:
+        """Append to chosen partitions, to all of them at the same time."""
         await self._add([place for place in placed if place not in self._added])
         await asyncio.gather(*(self._deliver(place, rows) for place, rows in placed.items()))
 
@@ -244,16 +249,26 @@ class Transaction:
         return self._turns[topic] % partitions
 
     async def _coordinator(self) -> Connection:
+        if self._coordinator_id is not None:
+            return await self._cluster.node(self._coordinator_id, "transaction")
         connection = await self._cluster.any_node()
         request = FindCoordinatorRequest(key_type=TRANSACTION_KEY, coordinator_keys=[self._id])
         answer = await connection.call(request, FindCoordinatorResponse)
         row = answer.coordinators[0]
         check(row.error_code, f"coordinator of transaction {self._id}", row.error_message)
         self._cluster.nodes[row.node_id] = Address(row.host, row.port)
+        self._coordinator_id = row.node_id
         return await self._cluster.node(row.node_id, "transaction")
 
     async def _retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        return await self._cluster.retrying(attempt, RETRIABLE, PATIENCE_S)
+        async def guarded() -> T:
+            try:
+                return await attempt()
+            except ClientError:
+                self._coordinator_id = None  # it may have moved
+                raise
+
+        return await self._cluster.retrying(guarded, RETRIABLE, PATIENCE_S)
 
 
 def _batches(records: Sequence[NewRecord]) -> Iterable[list[NewRecord]]:
