@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chordmq.broker.broker import Broker
-from chordmq.broker.feed import Feed, Gap, offset_at, read_position, write_position
+from chordmq.broker.feed import Feed, Gap, read_position, write_position
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.settings import BrokerSettings
@@ -119,13 +119,6 @@ async def test_who_waits_for_a_deleted_topic_is_told(broker: Broker) -> None:
     await broker.topics.delete("orders")
     with pytest.raises(UnknownTopic):
         await feed.more(60)
-
-
-async def test_a_time_leads_to_the_first_record_that_is_not_older(broker: Broker) -> None:
-    for time_ms in (10, 20, 30):
-        await append(broker, 0, str(time_ms), time_ms=time_ms)
-    partition = broker.partition("orders", 0)
-    assert [offset_at(partition, time_ms) for time_ms in (0, 20, 21, 31)] == [0, 1, 2, 3]
 
 
 def test_a_position_is_read_as_it_was_written() -> None:

@@ -1,32 +1,139 @@
-"""A partition that other nodes hold: known by name and leader, and of no further use here."""
+"""A partition that other nodes hold: known by name and leader, and read over the links."""
 
-from collections.abc import Callable
+import asyncio
 from pathlib import Path
+from typing import Protocol
 
+from chordmq.broker.audience import Reader
+from chordmq.broker.chunks import Chunk, Chunks
 from chordmq.broker.log_settings import log_settings
 from chordmq.broker.partition import Partition, Shared
 from chordmq.broker.settings import TopicSettings
 from chordmq.cluster.state import NO_LEADER
+from chordmq.codecs.peer.reading import Answer, Outcome
 from chordmq.errors import NotLeader
+from chordmq.records.batch import walk
 from chordmq.storage.absent import AbsentLog
+
+RETRY_S = 0.1
+"""Until a reader asks again after nobody could be asked, or nobody had what it wants."""
+REFUSED_S = 1.0
+"""How long it counts that no log holds an offset: it may be written soon."""
+
+
+class Reads(Protocol):
+    """Asks nodes that have a copy."""
+
+    chunks: Chunks
+
+    def ask(self, partition: "AbsentPartition", offset: int) -> int | None:
+        """Ask a node with a copy; return the question's number, or None if nobody can be asked."""
+        ...
+
+    def cancel(self, number: int) -> None:
+        """Want no answer any more."""
+        ...
 
 
 class AbsentPartition(Partition):
-    """Refuses what needs the records; its replica knows who leads."""
+    """Has nothing of its own: reads give what has come from a copy, and ask for what has not.
+
+    Whoever finds nothing waits, and is woken when something has come, or when another node leads.
+    Only records whose transactions are decided come. Where nobody reads, nothing is asked.
+    """
 
     is_absent = True
-    copy_for_reader: "Callable[[Partition], int] | None" = None
-    """Says whom a reader should ask; the leader if nobody says."""
 
     def __init__(self, topic: str, index: int, settings: TopicSettings, shared: Shared) -> None:
         log = AbsentLog(Path(f"{topic}-{index}"), log_settings(settings))
+        self._asked: dict[int, int] = {}
+        """The numbers of questions under way, by offset."""
+        self._refused: dict[int, int] = {}
+        """Where to go on instead of offsets that no log holds."""
+        self._is_retrying = False
         super().__init__(topic, index, log, settings, shared)
 
+    @property
+    def _reads(self) -> Reads | None:
+        return self._shared.reads
+
+    @property
+    def place(self) -> tuple[bytes, int]:
+        """Return the partition as nodes name it."""
+        assert self.replica is not None
+        return self.replica.place
+
     def read(self, offset: int, max_bytes: int, *, only_stable: bool = False) -> list[memoryview]:
-        """Refuse: whoever asks goes to another node."""
-        if self.copy_for_reader is None:
+        """Return what has come from the offset on; ask for it if nothing has."""
+        if self._reads is None:
             raise self._elsewhere()
-        raise NotLeader(f"{self.topic}-{self.index} is on other nodes", self.copy_for_reader(self))
+        found: list[memoryview] = []
+        while max_bytes > 0 and (chunk := self._reads.chunks.find(self, offset)) is not None:
+            batches, offset = chunk.read(offset, max_bytes)
+            found.append(batches)
+            max_bytes -= len(batches)
+        if max_bytes > 0 and (not found or offset < self.high_watermark):
+            self._ask(offset)  # ahead of the reader, if it has got something
+        self.bytes_out += sum(map(len, found))
+        return found
+
+    def aborted_in(self, offset: int, buffers: list[memoryview]) -> list[tuple[int, int]]:
+        """Return (producer id, first offset) of each aborted transaction in what was read."""
+        found: dict[tuple[int, int], None] = {}
+        at = offset
+        end = max(header.next_offset for _, header in walk(buffers[-1])) if buffers else offset
+        while at < end and self._reads and (chunk := self._reads.chunks.find(self, at)):
+            for one in chunk.aborted:
+                if one.last_offset >= offset and one.first_offset < end:
+                    found[one.producer_id, one.first_offset] = None
+            at = chunk.next
+        return list(found)
+
+    def nearest(self, offset: int) -> int:
+        """Return where a reader goes on who wants this offset."""
+        if offset < self.log.start_offset:
+            return self.log.start_offset
+        return self._refused.get(offset, offset)
+
+    def readable(self, offset: int) -> bool:
+        """Return whether a reader finds something at the offset now; if not, ask for it."""
+        if self._reads is None or self.is_closed:
+            return False
+        if self.nearest(offset) != offset or self._reads.chunks.find(self, offset) is not None:
+            return True
+        self._ask(offset)
+        return False
+
+    def forget(self, reader: Reader) -> None:
+        """Do not wake `reader` any more; where nobody waits, nothing is asked."""
+        super().forget(reader)
+        if not self._readers:
+            self._cancel()
+
+    def begin_epoch(self) -> None:
+        """Ask whoever leads now; what an earlier leader has told may not be so."""
+        self._let_go()
+        super().begin_epoch()
+
+    def on_answer(self, offset: int, answer: Answer) -> None:
+        """Take what a copy has sent."""
+        self._asked.pop(offset, None)
+        if answer.outcome is Outcome.NOT_HERE or self._reads is None:
+            self._retry()
+            return
+        log = self.log
+        log.start_offset = max(log.start_offset, answer.start_offset)
+        log.end_offset = self.high_watermark = max(self.high_watermark, answer.end_offset)
+        if answer.outcome is Outcome.OUT_OF_RANGE:
+            self._refuse(offset, answer)
+        elif answer.records:
+            self._reads.chunks.add(self, Chunk(offset, answer.records[0], answer.aborted))
+        self.wake()
+
+    def on_lost(self, offset: int) -> None:
+        """Ask again: the node that was asked cannot be reached."""
+        self._asked.pop(offset, None)
+        self._retry()
 
     async def delete_records(self, before: int) -> int:
         """Refuse."""
@@ -35,6 +142,44 @@ class AbsentPartition(Partition):
     async def discard(self) -> None:
         """Tell all who wait that nothing comes; there are no files."""
         self._end()
+        self._let_go()
+
+    def _refuse(self, offset: int, answer: Answer) -> None:
+        """Have who wants an offset that the leader does not have go on elsewhere, for now."""
+        self._refused[offset] = min(max(offset, answer.start_offset), answer.end_offset)
+        loop = asyncio.get_running_loop()
+        loop.call_later(REFUSED_S, self._refused.pop, offset, None)
+
+    def _ask(self, offset: int) -> None:
+        if self._reads is None or self.is_closed or offset in self._asked:
+            return
+        number = self._reads.ask(self, offset)
+        if number is None:
+            self._retry()
+        else:
+            self._asked[offset] = number
+
+    def _retry(self) -> None:
+        """Have readers look again in a moment, who then ask again."""
+        if not self._is_retrying and not self.is_closed:
+            self._is_retrying = True
+            asyncio.get_running_loop().call_later(RETRY_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_retrying = False
+        self.wake()
+
+    def _cancel(self) -> None:
+        asked, self._asked = self._asked, {}
+        for number in asked.values():
+            if self._reads is not None:
+                self._reads.cancel(number)
+
+    def _let_go(self) -> None:
+        self._cancel()
+        self._refused.clear()
+        if self._reads is not None:
+            self._reads.chunks.forget(self)
 
     def _elsewhere(self) -> NotLeader:
         leader = self.replica.leader_hint[0] if self.replica is not None else NO_LEADER

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from chordmq.broker.audience import Reader
 from chordmq.broker.partition import Partition
-from chordmq.errors import InvalidRequest, OffsetOutOfRange, UnknownTopic
+from chordmq.errors import InvalidRequest, OffsetNotAvailable, OffsetOutOfRange, UnknownTopic
 from chordmq.records.batch import BatchHeader, walk
 from chordmq.records.record import Record
 
@@ -38,17 +39,23 @@ class Feed:
     """
 
     def __init__(self, partitions: Mapping[int, Partition], offsets: Mapping[int, int]) -> None:
-        self._partitions = dict(partitions)
+        self.partitions = dict(partitions)
         self.offsets: Offsets = {index: offsets.get(index, 0) for index in partitions}
         self._woken = asyncio.Event()
         self._turn = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        """Return whether there is nothing to take now, and no gap to skip."""
+        offsets = self.offsets
+        return not any(one.readable(offsets[index]) for index, one in self.partitions.items())
 
     def take(self, count_max: int, bytes_max: int) -> list[Found]:
         """Return the next records and move past them; raise OffsetOutOfRange at a gap."""
         for gap in self._gaps():  # before any record is taken, so that none is lost
             raise OffsetOutOfRange(f"partition {gap.partition} has no offset {gap.wanted}")
         found: list[Found] = []
-        indexes = list(self._partitions)
+        indexes = list(self.partitions)
         self._turn += 1
         for number in range(len(indexes)):
             # Another partition begins each time, so that none is starved by a busy one.
@@ -65,18 +72,32 @@ class Feed:
         return gaps
 
     def _gaps(self) -> Iterator[Gap]:
-        for index, partition in self._partitions.items():
+        for index, partition in self.partitions.items():
+            if partition.is_closed:
+                partition = self._moved(index, partition)
             wanted = self.offsets[index]
-            nearest = min(max(wanted, partition.log.start_offset), partition.log.end_offset)
+            nearest = partition.nearest(wanted)
             if nearest != wanted:
                 yield Gap(index, wanted, nearest)
 
+    def check_open(self) -> None:
+        """Go on with what stands for partitions now; raise UnknownTopic if there is nothing."""
+        for index, partition in self.partitions.items():
+            if partition.is_closed:
+                self._moved(index, partition)
+
+    def _moved(self, index: int, partition: Partition) -> Partition:
+        """Return what stands for a partition after copies have come here, or gone."""
+        while partition.is_closed:
+            if partition.moved_to is None:
+                raise UnknownTopic(f"{partition.topic} was deleted, or the node stops")
+            partition = partition.moved_to
+        self.partitions[index] = partition
+        return partition
+
     async def more(self, timeout_s: float) -> bool:
         """Wait until a partition has more to read; False if none has in time."""
-        for partition in self._partitions.values():
-            if partition.is_closed:
-                raise UnknownTopic(f"{partition.topic} was deleted, or the node stops")
-            partition.wait(self)
+        self.wait(self)
         try:
             async with asyncio.timeout(timeout_s):
                 await self._woken.wait()
@@ -86,20 +107,47 @@ class Feed:
             self._woken.clear()
         return True
 
+    async def reach(self, ends: Mapping[int, int], timeout_s: float) -> None:
+        """Wait until what lies before some offsets is here, which a copy may get a bit later."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        while any(
+            not (one.is_leader or self.offsets[index] == ends[index])
+            and not one.readable(self.offsets[index])
+            for index, one in self.partitions.items()
+        ):
+            if not await self.more(deadline_s - loop.time()):
+                return
+
+    def wait(self, reader: Reader) -> None:
+        """Have a reader woken once when a partition has more to read."""
+        self.check_open()
+        for index, partition in self.partitions.items():
+            partition.wait(reader)
+            if partition.is_absent and partition.readable(self.offsets[index]):  # else it asks
+                reader.wake()
+
+    def forget(self, reader: Reader) -> None:
+        """Do not wake a reader any more."""
+        for partition in self.partitions.values():
+            partition.forget(reader)
+
     def wake(self) -> None:
         """Take note that there is more to read."""
         self._woken.set()
 
     def close(self) -> None:
         """Wait no more."""
-        for partition in self._partitions.values():
-            partition.forget(self)
+        self.forget(self)
 
     def _take_from(self, index: int, found: list[Found], count_max: int, bytes_max: int) -> int:
         """Add records of one partition, and return how many bytes their batches have."""
-        partition = self._partitions[index]
+        partition = self.partitions[index]
         offset, size = self.offsets[index], 0
-        buffers = partition.read(offset, bytes_max, only_stable=True)
+        try:
+            buffers = partition.read(offset, bytes_max, only_stable=True)
+        except OffsetNotAvailable:  # the copy here is late
+            return 0
         for header, batch in visible(partition, offset, buffers):
             size += header.size
             if batch is not None:
@@ -132,12 +180,6 @@ def visible(
                 yield header, None
             else:
                 yield header, buffer[position : position + header.size]
-
-
-def offset_at(partition: Partition, timestamp_ms: int) -> int:
-    """Return the offset of the first record that is not older, or the end if all are."""
-    found = partition.log.offset_for_time(timestamp_ms)
-    return partition.stable_offset if found is None else min(found[0], partition.stable_offset)
 
 
 def write_position(offsets: Mapping[int, int]) -> str:

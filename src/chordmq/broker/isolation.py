@@ -71,13 +71,13 @@ class Isolation:
             del undecided[first]
         return high_watermark
 
-    def aborted_between(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return (producer id, first offset) of each aborted transaction in the range."""
+    def aborted_between(self, start: int, end: int) -> list[Aborted]:
+        """Return each aborted transaction with records in the range."""
         found = []
         at = bisect_left(self.aborted, start, key=attrgetter("last_offset"))
         for entry in islice(self.aborted, at, None):
             if entry.first_offset < end:
-                found.append((entry.producer_id, entry.first_offset))
+                found.append(entry)
             if entry.stable_offset >= end:
                 break
         return found

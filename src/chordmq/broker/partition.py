@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
 import structlog
 
+from chordmq.broker.audience import Audience
 from chordmq.broker.decoded import DecodedBatches
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.intake import Intake
@@ -38,20 +39,15 @@ from chordmq.records.record import NewRecord, Record
 from chordmq.storage.compaction import Compaction
 from chordmq.storage.log import Log
 
+if TYPE_CHECKING:
+    from chordmq.broker.absent import Reads
+
 logger = structlog.get_logger(__name__)
 
 NO_EPOCH = -1
 REPORT_INTERVAL_S = 10.0
 SNAPSHOT_BYTES = 4 << 20
 """Of the log without a snapshot of its producers, which a start has to read."""
-
-
-class Reader(Protocol):
-    """Somebody who waits for new records; woken once, then asks again."""
-
-    def wake(self) -> None:
-        """Take note that there is more to read."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +80,8 @@ class Shared:
     """Makes a partition one of several copies; None where the node is alone."""
     forward: "Callable[[Partition, memoryview], asyncio.Future[int]] | None" = None
     """Hands a batch to the leader of its partition; None where the node is alone."""
+    reads: "Reads | None" = None
+    """Reads what other nodes hold; None where the node is alone."""
     reported_s: float = -math.inf
 
     def report(self, fault: ChordMQError) -> None:
@@ -94,7 +92,7 @@ class Shared:
             logger.error("write failed", reason=str(fault))
 
 
-class Partition:
+class Partition(Audience):
     """The only writer of its log; lives on the event loop, so that nothing needs a lock.
 
     The high watermark is the end of what consumers may see. With flush=disk it follows the flushed
@@ -104,10 +102,13 @@ class Partition:
 
     is_absent = False
     """Whether this node has no log of the partition."""
+    moved_to: "Partition | None" = None
+    """What stands for the partition when this has ended because a copy came here, or went."""
 
     def __init__(
         self, topic: str, index: int, log: Log, settings: TopicSettings, shared: Shared
     ) -> None:
+        super().__init__()
         self.topic = topic
         self.index = index
         self.log = log
@@ -120,7 +121,6 @@ class Partition:
         self._shared = shared
         self._flusher = shared.flusher
         self._commits: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._readers: dict[Reader, None] = {}
         self.high_watermark = 0
         self._unsaved_bytes = 0
         self.replica: Replica | None = None
@@ -340,12 +340,7 @@ class Partition:
             if not future.done():
                 future.set_exception(NotLeader("the leader changed before all copies had this"))
                 future.exception()  # whoever waited may be gone
-        self._wake_readers()
-
-    def _wake_readers(self) -> None:
-        readers, self._readers = self._readers, {}
-        for reader in readers:
-            reader.wake()
+        self.wake()
 
     def commit(self, high_watermark: int) -> None:
         """Take note of how far all in-sync copies have the partition, and tell who waits."""
@@ -358,7 +353,7 @@ class Partition:
             if not future.done():
                 future.set_result(None)
         if self._readers:
-            self._wake_readers()
+            self.wake()
 
     def read(self, offset: int, max_bytes: int, *, only_stable: bool = False) -> list[memoryview]:
         """Return whole committed batches from the one that holds `offset` on.
@@ -380,26 +375,24 @@ class Partition:
         self.bytes_out += sum(map(len, found))
         return found
 
+    def readable(self, offset: int) -> bool:
+        """Return whether a reader at the offset finds something now: records, or a gap."""
+        return offset < self.stable_offset or self.nearest(offset) != offset
+
+    def nearest(self, offset: int) -> int:
+        """Return where a reader goes on who wants this offset; a copy may be late, and waits."""
+        log = self.log
+        if offset < log.start_offset:
+            return log.start_offset
+        return offset if offset <= log.end_offset or not self.is_leader else log.end_offset
+
     def aborted_in(self, offset: int, buffers: list[memoryview]) -> list[tuple[int, int]]:
         """Return (producer id, first offset) of each aborted transaction in what was read."""
         transactions = self.producers.transactions
         if not buffers or not transactions.aborted:
             return []
         end = max(header.next_offset for _, header in walk(buffers[-1]))
-        return transactions.aborted_between(offset, end)
-
-    @property
-    def readers(self) -> int:
-        """Return how many wait for more."""
-        return len(self._readers)
-
-    def wait(self, reader: Reader) -> None:
-        """Have `reader` woken once when more is committed."""
-        self._readers[reader] = None
-
-    def forget(self, reader: Reader) -> None:
-        """Do not wake `reader` any more."""
-        self._readers.pop(reader, None)
+        return [one[:2] for one in transactions.aborted_between(offset, end)]
 
     def check_epoch(self, epoch: int) -> None:
         """Refuse a client whose knowledge of the leader is older or newer than ours."""
@@ -488,4 +481,4 @@ class Partition:
         for _, future in self._commits:
             future.cancel()
         self._commits.clear()
-        self._wake_readers()
+        self.wake()

@@ -397,8 +397,9 @@ class Topics:
                 await self._table.held.add([held])
             elif await self._table.is_held(topic.id, index):
                 continue  # what the watch has told is not so
-            topic.partitions[index] = self._open_partition(topic, index)
+            partition.moved_to = topic.partitions[index] = self._open_partition(topic, index)
             self._tell_states(topic, index, index + 1)
+            self._changed()
             await partition.discard()
             if not holds:
                 await self._logs.discard([held])

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from chordmq.broker.audience import Reader
 from chordmq.broker.cursors.records import CursorKey, CursorRecord, CursorSnapshot
 from chordmq.broker.cursors.shared_cursor import (
     Change,
@@ -16,7 +17,7 @@ from chordmq.broker.cursors.shared_cursor import (
     SharedCursor,
     Taken,
 )
-from chordmq.broker.partition import Partition, Reader
+from chordmq.broker.partition import Partition
 from chordmq.errors import ChordMQError, UnknownTopic
 from chordmq.records.batch import BatchHeader, read_header, walk
 from chordmq.records.marker import read_marker

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from chordmq.broker.feed import offset_at
+from chordmq.broker.bounds import NO_TIME, Extent
 from chordmq.broker.groups.classic_groups import Group
 from chordmq.broker.groups.consumer_groups import ConsumerGroup
 from chordmq.broker.groups.consumer_image import ConsumerMember
@@ -173,23 +173,24 @@ async def show_lag(call: Call) -> Lag:
     readers = {
         place: member.member_id for member, places in _members(call, group) for place in places
     }
-    rows = []
-    for (topic, index), committed in sorted(call.broker.groups.committed(group.group_id).items()):
-        if not call.allows(Operation.DESCRIBE, Kind.TOPIC, topic):
-            continue
-        partition = call.broker.partition(topic, index)
-        start, end = partition.log.start_offset, partition.high_watermark
-        rows.append(
-            LagRow(
-                topic=topic,
-                partition=index,
-                committed=committed.offset,
-                start_offset=start,
-                end_offset=end,
-                lag=max(end - max(committed.offset, start), 0),
-                member_id=readers.get((topic, index)),
-            )
+    committed = {
+        call.broker.partition(*place): one.offset
+        for place, one in sorted(call.broker.groups.committed(group.group_id).items())
+        if call.allows(Operation.DESCRIBE, Kind.TOPIC, place[0])
+    }
+    extents = await call.broker.bounds.of(committed)
+    rows = [
+        LagRow(
+            topic=partition.topic,
+            partition=partition.index,
+            committed=offset,
+            start_offset=extents[partition].start,
+            end_offset=extents[partition].watermark,
+            lag=max(extents[partition].watermark - max(offset, extents[partition].start), 0),
+            member_id=readers.get((partition.topic, partition.index)),
         )
+        for partition, offset in committed.items()
+    ]
     return Lag(group.group_id, sum(row.lag for row in rows), rows)
 
 
@@ -215,11 +216,14 @@ async def move_offsets(call: Call, body: Move) -> Moved:
         raise InvalidRequest("give one of to, timestamp and shift")
     committed = call.broker.groups.committed(name)
     rows = []
-    for partition in _to_move(call, name, body):
+    partitions = list(_to_move(call, name, body))
+    for partition in partitions:
         call.check(Operation.READ, Kind.TOPIC, partition.topic)
+    time_ms = NO_TIME if body.timestamp is None else body.timestamp
+    for partition, extent in (await call.broker.bounds.of(partitions, time_ms)).items():
         before = committed.get((partition.topic, partition.index))
         now = None if before is None else before.offset
-        after = _target(partition, now, body)
+        after = _target(extent, now, body)
         rows.append(MovedRow(partition.topic, partition.index, now, after))
     if body.execute:
         await _commit(call, name, [Commit(row.topic, row.partition, row.after) for row in rows])
@@ -239,11 +243,11 @@ def _to_move(call: Call, group: str, body: Move) -> Iterator[Partition]:
         yield call.broker.partition(*place)
 
 
-def _target(partition: Partition, now: int | None, body: Move) -> int:
+def _target(extent: Extent, now: int | None, body: Move) -> int:
     """Return the offset to move to, within what the partition holds."""
-    start, end = partition.log.start_offset, partition.high_watermark
+    start, end = extent.start, extent.watermark
     if body.timestamp is not None:
-        wanted = offset_at(partition, body.timestamp)
+        wanted = extent.at
     elif body.shift is not None:
         wanted = (start if now is None else now) + body.shift
     elif isinstance(body.to, int):

@@ -11,11 +11,11 @@ from msgspec import Meta
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.feed import (
     Feed,
     Found,
     Offsets,
-    offset_at,
     read_position,
     write_position,
 )
@@ -48,6 +48,8 @@ from chordmq.records.record import NewRecord
 READ_BYTES_MAX = 16 * 1024 * 1024
 WAIT_MS_MAX = 60_000
 PARTITIONS_FOLLOWED_MAX = 100
+FETCH_WAIT_S = 5.0
+"""For what another node has and this one has not yet."""
 RAW_PREFIX = "chordmq-"
 RAW_HEADER_PREFIX = "chordmq-header-"
 
@@ -284,25 +286,27 @@ async def read(call: Call, query: ReadQuery) -> ReadRecords:
     call.delivers()
     partitions = readable(call, query)
     count_max = min(query.max_records, call.shared.settings.batch_records_max)
-    feed = Feed(partitions, starts(call, partitions, query))
+    feed = Feed(partitions, await starts(call, partitions, query))
+    extents = await call.broker.bounds.of(partitions.values())
+    ends = {partition.index: extent.end for partition, extent in extents.items()}
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + query.wait_ms / 1000
     with call.living_by_login(feed.wake), closing(feed):
+        await feed.reach(ends, FETCH_WAIT_S)
         found = feed.take(count_max, query.max_bytes)
         while not found and (left_s := deadline_s - loop.time()) > 0 and await feed.more(left_s):
             call.check_login()
             found = feed.take(count_max, query.max_bytes)
-    return _answer(call, query.encoding, found, feed, partitions)
+    ends = {index: max(end, feed.offsets[index]) for index, end in ends.items()}
+    return _answer(call, query.encoding, found, feed, ends)
 
 
-def _answer(
-    call: Call, shown: Shown, found: list[Found], feed: Feed, partitions: dict[int, Partition]
-) -> ReadRecords:
+def _answer(call: Call, shown: Shown, found: list[Found], feed: Feed, ends: Offsets) -> ReadRecords:
     call.hold(sum(len(one.record.value or b"") for one in found))
     return ReadRecords(
         records=[from_record(one.partition, one.record, shown) for one in found],
         position=write_position(feed.offsets),
-        end=write_position({index: one.stable_offset for index, one in partitions.items()}),
+        end=write_position(ends),
     )
 
 
@@ -320,7 +324,7 @@ def readable(call: Call, place: Place) -> dict[int, Partition]:
     return {index: call.broker.partition(name, index) for index in indexes}
 
 
-def starts(call: Call, partitions: dict[int, Partition], place: Place) -> Offsets:
+async def starts(call: Call, partitions: dict[int, Partition], place: Place) -> Offsets:
     """Return where to begin in each partition."""
     if sum(one is not None for one in (place.position, place.offset, place.timestamp)) > 1:
         raise InvalidRequest("position, offset and timestamp exclude each other")
@@ -329,15 +333,13 @@ def starts(call: Call, partitions: dict[int, Partition], place: Place) -> Offset
             raise InvalidRequest("an offset is of one partition; name it with partition")
         return dict.fromkeys(partitions, place.offset)
     if place.timestamp is not None:
-        return {index: offset_at(one, place.timestamp) for index, one in partitions.items()}
+        return await call.broker.bounds.starts(partitions.values(), place.timestamp)
     if place.position not in (None, "earliest", "latest"):
         given = read_position(place.position or "")
         # A partition that is not in the position was added since.
         return {index: given.get(index, 0) for index in partitions}
-    found = {
-        index: one.stable_offset if place.position == "latest" else one.log.start_offset
-        for index, one in partitions.items()
-    }
+    start_ms = LATEST if place.position == "latest" else EARLIEST
+    found = await call.broker.bounds.starts(partitions.values(), start_ms)
     if place.group is not None:
         found |= _committed(call, place.group, partitions)
     return found

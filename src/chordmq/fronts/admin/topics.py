@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from chordmq.broker.bounds import Extent
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.setting import Shown
@@ -115,12 +116,12 @@ async def create_topic(call: Call, body: NewTopic) -> TopicDetail:
         USE_DEFAULT if body.replication_factor is None else body.replication_factor,
         body.settings,
     )
-    return _detail(call, topic)
+    return await _detail(call, topic)
 
 
 async def describe_topic(call: Call) -> TopicDetail:
     """Show a topic, its partitions and its own settings."""
-    return _detail(call, _topic(call, Operation.DESCRIBE))
+    return await _detail(call, _topic(call, Operation.DESCRIBE))
 
 
 async def delete_topic(call: Call) -> None:
@@ -133,7 +134,7 @@ async def grow_topic(call: Call, body: PartitionCount) -> TopicDetail:
     topic = _own_topic(call, Operation.ALTER)
     if body.count != len(topic.partitions):
         await call.broker.topics.add_partitions(topic.name, body.count)
-    return _detail(call, topic)
+    return await _detail(call, topic)
 
 
 async def list_settings(call: Call) -> SettingList:
@@ -171,24 +172,25 @@ def _own_topic(call: Call, operation: Operation) -> Topic:
     return topic
 
 
-def _detail(call: Call, topic: Topic) -> TopicDetail:
+async def _detail(call: Call, topic: Topic) -> TopicDetail:
+    extents = await call.broker.bounds.known(topic.partitions)
     return TopicDetail(
         name=topic.name,
         id=_id(topic),
         internal=topic.is_internal,
-        partitions=[_partition(call, topic, partition) for partition in topic.partitions],
+        partitions=[_partition(call, topic, *row) for row in extents.items()],
         settings=dict(topic.overrides),
     )
 
 
-def _partition(call: Call, topic: Topic, partition: Partition) -> PartitionRow:
+def _partition(call: Call, topic: Topic, partition: Partition, extent: Extent) -> PartitionRow:
     state = call.broker.topics.state(topic, partition.index)
     return PartitionRow(
         partition=partition.index,
         leader=state.leader,
-        start_offset=partition.log.start_offset,
-        end_offset=partition.high_watermark,
-        size_bytes=partition.log.size,
+        start_offset=extent.start,
+        end_offset=extent.watermark,
+        size_bytes=extent.size,
         replicas=list(state.replicas),
         in_sync=list(state.isr),
         held=not partition.is_absent,

@@ -1,12 +1,14 @@
 """A Cap'n Proto client as the node knows it: who it is, and what it can have done."""
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from chordmq.broker.bounds import Extent
 from chordmq.broker.cursors.shared_cursor import Outcome
+from chordmq.broker.partition import Partition
 from chordmq.broker.topic import Topic
 from chordmq.errors import AuthenticationFailed, ChordMQError, InvalidRequest, ShuttingDown
 from chordmq.fronts.rpc.front import Credentials, RpcFront
@@ -139,7 +141,8 @@ class Visitor:
         self, name: str, partitions: int, settings: dict[str, str]
     ) -> dict[str, Any]:
         """Make a topic."""
-        return _described(await self.session.create_topic(name, partitions, settings))
+        topic = await self.session.create_topic(name, partitions, settings)
+        return _described(topic, await self.session.extents(topic))
 
     async def list_topics(self) -> list[str]:
         """Return the topics that the client may see."""
@@ -147,7 +150,8 @@ class Visitor:
 
     async def describe_topic(self, name: str) -> dict[str, Any]:
         """Return a topic."""
-        return _described(self.session.describe_topic(name))
+        topic = self.session.describe_topic(name)
+        return _described(topic, await self.session.extents(topic))
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic."""
@@ -181,17 +185,17 @@ METHODS: dict[str, tuple[Method, Any]] = {
 DECODERS = {name: msgspec.msgpack.Decoder(types) for name, (_, types) in METHODS.items()}
 
 
-def _described(topic: Topic) -> dict[str, Any]:
+def _described(topic: Topic, extents: Mapping[Partition, Extent]) -> dict[str, Any]:
     """Return a topic as the schema describes it."""
     return {
         "name": topic.name,
         "partitions": [
             {
                 "partition": one.index,
-                "startOffset": one.log.start_offset,
-                "endOffset": one.high_watermark,
+                "startOffset": extent.start,
+                "endOffset": extent.watermark,
             }
-            for one in topic.partitions
+            for one, extent in extents.items()
         ],
         "settings": [{"name": name, "value": value} for name, value in topic.overrides.items()],
     }

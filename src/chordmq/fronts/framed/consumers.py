@@ -150,7 +150,7 @@ class Broadcast(Consumer):
 
     async def _send(self) -> None:
         partitions = dict(enumerate(self._front.broker.topics.get(self._topic).partitions))
-        self._feed = feed = Feed(partitions, self._offsets())
+        self._feed = feed = Feed(partitions, await self._offsets())
         try:
             while True:
                 if self._front.settings.when_full == "drop":
@@ -169,13 +169,10 @@ class Broadcast(Consumer):
     def _place(self) -> Offsets:
         return {} if self._feed is None else self._feed.offsets
 
-    def _offsets(self) -> Offsets:
+    async def _offsets(self) -> Offsets:
         """Return where to begin: where the name stopped, else as asked."""
         partitions = self._front.broker.topics.get(self._topic).partitions
-        begin = {
-            p.index: p.log.start_offset if self._start == EARLIEST else p.high_watermark
-            for p in partitions
-        }
+        begin = await self._front.broker.bounds.starts(partitions, self._start)
         if self._group:
             kept = self._front.broker.groups.committed(self._group)
             for (topic, index), committed in kept.items():
@@ -196,9 +193,10 @@ class Broadcast(Consumer):
 
     def _drop(self, feed: Feed) -> None:
         dropped = 0
-        for partition in self._front.broker.topics.get(self._topic).partitions:
-            dropped += partition.high_watermark - feed.offsets[partition.index]
-            feed.offsets[partition.index] = partition.high_watermark
+        for index, partition in feed.partitions.items():
+            end = max(partition.stable_offset, feed.offsets[index])
+            dropped += end - feed.offsets[index]
+            feed.offsets[index] = end
         if dropped:
             self._front.dropped += dropped
             log.warning("messages dropped for a slow consumer", topic=self._topic, count=dropped)

@@ -118,7 +118,7 @@ async def create_topic(session: Session, request: Any) -> Any:
     """Make a topic."""
     partitions = request.partitions if request.HasField("partitions") else USE_DEFAULT
     topic = await session.create_topic(request.name, partitions, dict(request.settings))
-    return mapping.from_topic(topic)
+    return mapping.from_topic(topic, await session.extents(topic))
 
 
 async def list_topics(session: Session, request: Any) -> Any:
@@ -128,7 +128,8 @@ async def list_topics(session: Session, request: Any) -> Any:
 
 async def describe_topic(session: Session, request: Any) -> Any:
     """Return a topic."""
-    return mapping.from_topic(session.describe_topic(request.name))
+    topic = session.describe_topic(request.name)
+    return mapping.from_topic(topic, await session.extents(topic))
 
 
 async def delete_topic(session: Session, request: Any) -> Any:

@@ -5,7 +5,9 @@ import binascii
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from chordmq.broker.bounds import Extent
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
+from chordmq.broker.partition import Partition
 from chordmq.broker.topic import Topic
 from chordmq.codecs.grpc import messages
 from chordmq.errors import AuthenticationFailed, ChordMQError, InvalidRequest
@@ -102,12 +104,12 @@ def from_positions(positions: Mapping[str, str]) -> Any:
     return answer
 
 
-def from_topic(topic: Topic) -> Any:
+def from_topic(topic: Topic, extents: Mapping[Partition, Extent]) -> Any:
     """Return a topic as it is described."""
     answer = messages.Topic(name=topic.name, settings=topic.overrides)
-    for one in topic.partitions:
+    for one, extent in extents.items():
         answer.partitions.add(
-            partition=one.index, start_offset=one.log.start_offset, end_offset=one.high_watermark
+            partition=one.index, start_offset=extent.start, end_offset=extent.watermark
         )
     return answer
 

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from chordmq.broker.cursors.cursors import EARLIEST
-from chordmq.broker.feed import offset_at
+from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.partition import Partition
 from chordmq.broker.topic import Topic
 from chordmq.codecs.mqtt.properties import UserProperties
@@ -57,21 +56,22 @@ class StreamReader(Reader[StreamSource]):
 
     async def source(self, topic: Topic, partition: Partition, start_ms: int) -> StreamSource:
         """Begin in one partition."""
-        return StreamSource(partition, self._offset(partition, start_ms))
+        return StreamSource(partition, await self._offset(partition, start_ms))
 
-    def _offset(self, partition: Partition, start_ms: int) -> int:
-        start = self._start
+    async def _offset(self, partition: Partition, start_ms: int) -> int:
+        start, bounds = self._start, self.front.broker.bounds
+        if isinstance(start, int) and start_ms != EARLIEST and start < TIME_MIN:
+            extent = (await bounds.of([partition]))[partition]
+            return min(max(start, extent.start), extent.end)
         if start_ms == EARLIEST or start == "earliest":
-            return partition.log.start_offset
-        if isinstance(start, str):
-            return partition.stable_offset
-        if start >= TIME_MIN:
-            return offset_at(partition, start)
-        return min(max(start, partition.log.start_offset), partition.stable_offset)
+            start = EARLIEST
+        elif isinstance(start, str):
+            start = LATEST
+        return (await bounds.starts([partition], start))[partition.index]
 
     def take(self, source: StreamSource, room: int) -> list[Parcel] | None:
         """Return the next messages."""
-        if source.offset >= source.partition.stable_offset:
+        if not source.partition.readable(source.offset):
             source.partition.wait(self)
             return None
         parcels, source.offset = read_parcels(source, source.offset, room)

@@ -73,7 +73,7 @@ class Tail:
         if self.is_closed or partition.is_closed:
             return
         taken = 0
-        while self.position < partition.stable_offset:
+        while partition.readable(self.position):
             if taken >= RECORDS_AT_ONCE:
                 self.wake()  # others have their turn first
                 return

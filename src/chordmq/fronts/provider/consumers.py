@@ -8,7 +8,7 @@ from typing import Protocol
 from chordmq.broker.cursors.cursor import Answer, Cursor, Policy
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.cursors.shared_cursor import Limits, Outcome
-from chordmq.broker.feed import Feed, Offsets, offset_at
+from chordmq.broker.feed import Feed, Offsets
 from chordmq.broker.groups.membership import Identity
 from chordmq.broker.groups.offsets import Commit
 from chordmq.broker.topic import Topic
@@ -98,21 +98,20 @@ class OwnIndex:
 
     async def open(self) -> Offsets:
         """Find the place to begin at, and return it by partition."""
-        self._follow(self._begin())
+        self._follow(await self._begin())
         return dict(self._feed.offsets)
 
     def _follow(self, offsets: Offsets) -> None:
-        self._partitions = dict(enumerate(self._topic.partitions))
-        self._feed = Feed(self._partitions, offsets)
+        self._feed = Feed(dict(enumerate(self._topic.partitions)), offsets)
 
-    def _begin(self) -> Offsets:
+    async def _begin(self) -> Offsets:
         wanted, partitions = self.wanted, self._topic.partitions
+        bounds, start = self._broker.bounds, wanted.start
         if wanted.since_ms is not None:
-            return {one.index: offset_at(one, wanted.since_ms) for one in partitions}
-        begin = {one.index: one.log.start_offset for one in partitions}
-        start = wanted.start
+            return await bounds.starts(partitions, wanted.since_ms)
         if start == "latest":
-            return {one.index: one.stable_offset for one in partitions}
+            return await bounds.starts(partitions, LATEST)
+        begin = await bounds.starts(partitions, EARLIEST)
         if isinstance(start, int):
             return dict.fromkeys(begin, start)
         if isinstance(start, dict):
@@ -127,17 +126,15 @@ class OwnIndex:
 
     def take(self, count_max: int, now_s: float) -> list[Push]:
         """Return what is to be sent next; nothing if `wake` is called when there is more."""
-        if any(one.is_closed for one in self._partitions.values()):
-            raise UnknownTopic(f"{self.wanted.topic} was deleted")
+        self._feed.check_open()
         if self._late:
             pushes = self._take_late(count_max)
         else:
             self._feed.skip_gaps()
             found = self._feed.take(count_max, BYTES_AT_ONCE)
             pushes = [(partition, record, 1) for partition, record in found]
-        if not pushes:
-            for partition in self._partitions.values():
-                partition.wait(self)
+        if not pushes and not self._late:
+            self._feed.wait(self)
         elif self.wanted.credit:
             self.window.sent([(index, record.offset) for index, record, _ in pushes], now_s)
         return pushes
@@ -147,8 +144,11 @@ class OwnIndex:
         pushes: list[Push] = []
         while self._late and not pushes:
             partition, first = next(iter(self._late))
-            feed = Feed({partition: self._partitions[partition]}, {partition: first})
+            feed = Feed({partition: self._feed.partitions[partition]}, {partition: first})
             feed.skip_gaps()
+            if feed.is_at_end:  # another node has it, and sends it
+                feed.wait(self)
+                break
             for _, record in feed.take(count_max, BYTES_AT_ONCE):
                 place = (partition, record.offset)
                 if place in self._late:
@@ -194,7 +194,7 @@ class OwnIndex:
             raise InvalidRequest("a consumer without a group has no place to keep")
         for index, offset in commits:
             partition = self._broker.partition(wanted.topic, index)
-            if not 0 <= offset <= partition.log.end_offset:
+            if offset < 0 or (partition.is_leader and offset > partition.log.end_offset):
                 raise InvalidRequest(f"partition {index} ends at {partition.log.end_offset}")
         named = [Commit(wanted.topic, index, offset) for index, offset in commits]
         for error in await self._broker.groups.commit(wanted.group, Identity(), named):
@@ -209,7 +209,7 @@ class OwnIndex:
 
     def grow(self) -> None:
         """Follow partitions that were added."""
-        if len(self._topic.partitions) > len(self._partitions):
+        if len(self._topic.partitions) > len(self._feed.partitions):
             self._follow(self._feed.offsets)
             self.wake()
 
@@ -220,7 +220,8 @@ class OwnIndex:
     def lag(self) -> int:
         """Return how many messages wait for this consumer."""
         offsets = self._feed.offsets
-        return sum(max(p.high_watermark - offsets[i], 0) for i, p in self._partitions.items())
+        partitions = self._feed.partitions
+        return sum(max(p.high_watermark - offsets[i], 0) for i, p in partitions.items())
 
     def wake(self) -> None:
         """Take note that there may be more to send."""
@@ -228,8 +229,7 @@ class OwnIndex:
 
     def close(self) -> None:
         """Wait no more; what is not acknowledged comes again from the committed place on."""
-        for partition in self._partitions.values():
-            partition.forget(self)
+        self._feed.forget(self)
 
 
 class SharedIndex:

@@ -5,10 +5,12 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from chordmq.broker.bounds import Extent
 from chordmq.broker.broker import Broker
 from chordmq.broker.feed import read_position, write_position
 from chordmq.broker.groups.coordinator import OUTSIDER
 from chordmq.broker.groups.offsets import Commit
+from chordmq.broker.partition import Partition
 from chordmq.broker.presence import ClientFacts
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.security.meter import Meter
@@ -174,6 +176,10 @@ class Session:
         """Return a topic that the client may see."""
         self.check(Operation.DESCRIBE, Kind.TOPIC, name)
         return self.broker.topics.get(name)
+
+    async def extents(self, topic: Topic) -> dict[Partition, Extent]:
+        """Return where a topic's partitions begin and end."""
+        return await self.broker.bounds.known(topic.partitions)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic with all its records."""

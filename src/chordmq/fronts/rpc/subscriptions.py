@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from chordmq.broker.cursors.cursor import Cursor
-from chordmq.broker.cursors.cursors import EARLIEST, LATEST
+from chordmq.broker.cursors.cursors import EARLIEST
 from chordmq.broker.cursors.shared_cursor import Outcome
-from chordmq.broker.feed import Feed, Gap, Offsets, offset_at, read_position, write_position
+from chordmq.broker.feed import Feed, Gap, Offsets, read_position, write_position
 from chordmq.broker.names import NAME_HEADER, is_filter, is_wanted, name_of, without_name
-from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.subscriptions import check_filter
 from chordmq.broker.topic import Topic
@@ -172,27 +171,21 @@ class Followed:
         self._read(offsets)
 
     def _read(self, offsets: Mapping[int, int]) -> None:
-        self.partitions = {partition.index: partition for partition in self.topic.partitions}
-        self.feed = Feed(self.partitions, offsets)
+        self.feed = Feed(dict(enumerate(self.topic.partitions)), offsets)
 
     def grow(self) -> None:
         """Read partitions that were added."""
-        if len(self.topic.partitions) > len(self.partitions):
+        if len(self.topic.partitions) > len(self.feed.partitions):
             self._read(self.feed.offsets)
-
-    @property
-    def is_at_end(self) -> bool:
-        """Return whether there is nothing to read now."""
-        offsets = self.feed.offsets
-        return all(
-            one.stable_offset <= offsets[index] <= one.log.end_offset
-            for index, one in self.partitions.items()
-        )
 
     @property
     def is_gone(self) -> bool:
         """Return whether the topic was deleted."""
-        return any(partition.is_closed for partition in self.partitions.values())
+        try:
+            self.feed.check_open()
+        except UnknownTopic:
+            return True
+        return False
 
     def page(self, count_max: int) -> Page:
         """Return the next records that are wanted, which may be none, and move past them."""
@@ -221,21 +214,30 @@ class OwnSubscription:
         self._followed: dict[str, Followed] = {}
         self._seen: set[bytes] = set()
         """Ids of the log topics that were there when it was looked last."""
+        self._allowed: dict[str, Topic] = {}
+        """Topics that were there, and that the client may read since; where is to be found out."""
+
+    async def open(self) -> None:
+        """Find out where to begin."""
+        session, wanted = self._session, self._wanted
         if wanted.own:
             session.check(Operation.READ, Kind.GROUP, wanted.own)
         if is_filter(wanted.topic):
             check_filter(wanted.topic)
             self._follow_matching(is_new=False)
+            await self._follow_allowed()
         else:
             session.check(Operation.READ, Kind.TOPIC, wanted.topic)
             topic = session.broker.topics.get(wanted.topic)
-            self._followed[topic.name] = Followed(topic, "", self._starts(topic))
+            self._followed[topic.name] = Followed(topic, "", await self._starts(topic))
 
     async def next(self) -> Page:
         """Wait for records and for credit, and return a page; raise why there will be none."""
         pace = self._pace
         while True:
             pace.check()
+            if self._allowed:
+                await self._follow_allowed()
             self._forget_deleted()
             followed = self._with_more() if pace.allowance else None
             if followed is None:
@@ -305,16 +307,14 @@ class OwnSubscription:
                 self._forget(name)
 
     def _forget(self, name: str) -> None:
-        for partition in self._followed.pop(name).partitions.values():
-            partition.forget(self)
+        self._followed.pop(name).feed.forget(self)
 
     def _with_more(self) -> Followed | None:
-        return next((one for one in self._followed.values() if not one.is_at_end), None)
+        return next((one for one in self._followed.values() if not one.feed.is_at_end), None)
 
     def _wait_for_more(self) -> None:
         for followed in self._followed.values():
-            for partition in followed.partitions.values():
-                partition.wait(self)
+            followed.feed.wait(self)
 
     def _follow_matching(self, *, is_new: bool) -> None:
         """Read all log topics that may hold what is wanted; new ones from their beginning."""
@@ -324,18 +324,25 @@ class OwnSubscription:
         for name in session.front.names.topics(wanted, known):
             topic = topics.get(name)
             if name not in self._followed and session.allows(Operation.READ, Kind.TOPIC, name):
-                is_known = not is_new or topic.id in self._seen
-                offsets = self._starts(topic) if is_known else {}
-                self._followed[name] = Followed(topic, wanted, offsets)
+                if is_new and topic.id not in self._seen:
+                    self._followed[name] = Followed(topic, wanted, {})
+                else:
+                    self._allowed[name] = topic
             self._seen.add(topic.id)
 
-    def _starts(self, topic: Topic) -> Offsets:
+    async def _follow_allowed(self) -> None:
+        """Read topics on which the client has a claim, from where it wants to begin."""
+        while self._allowed:
+            name, topic = self._allowed.popitem()
+            self._followed[name] = Followed(topic, self._wanted.topic, await self._starts(topic))
+
+    async def _starts(self, topic: Topic) -> Offsets:
         """Return where to begin: as asked, else where the index is, else where a new one begins."""
         wanted = self._wanted
         if wanted.positions:
             position = wanted.positions.get(topic.name)
             return read_position(position) if position else {}
-        found = {one.index: start_of(one, wanted.start_ms) for one in topic.partitions}
+        found = await self._session.broker.bounds.starts(topic.partitions, wanted.start_ms)
         if wanted.own:
             committed = self._session.broker.groups.committed(wanted.own)
             places = [(topic.name, index) for index in found]
@@ -449,6 +456,7 @@ async def subscribe(session: "Session", wanted: Wanted) -> Subscription:
         subscription = await _join(session, wanted)
     else:
         subscription = OwnSubscription(session, wanted)
+        await subscription.open()
     session.open(subscription)
     return subscription
 
@@ -468,13 +476,6 @@ async def _join(session: "Session", wanted: Wanted) -> SharedSubscription:
         for index in range(len(broker.topics.get(wanted.topic).partitions))
     ]
     return SharedSubscription(session, wanted, cursors, session.new_holder())
-
-
-def start_of(partition: Partition, start_ms: int) -> int:
-    """Return where an index of one's own begins in a partition."""
-    if start_ms == EARLIEST:
-        return partition.log.start_offset
-    return partition.stable_offset if start_ms == LATEST else offset_at(partition, start_ms)
 
 
 def shown(topic: str, partition: int, record: Record, deliveries: int = 0) -> Delivered:

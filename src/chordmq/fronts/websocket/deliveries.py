@@ -10,7 +10,7 @@ from chordmq.broker.feed import Feed, Offsets, write_position
 from chordmq.broker.partition import Partition
 from chordmq.broker.topic import Topic
 from chordmq.codecs.websocket.messages import Dropped, Gap, Subscribe, Told
-from chordmq.errors import InvalidRecordState, OffsetOutOfRange, UnknownTopic
+from chordmq.errors import InvalidRecordState, OffsetOutOfRange
 from chordmq.fronts.websocket.front import BYTES_AT_ONCE, RECORDS_AT_ONCE, View, WebSocketFront
 
 HELD_MAX = 1_000
@@ -153,12 +153,11 @@ class OwnFollower:
         return follower
 
     def _read(self, partitions: Sequence[Partition], offsets: Mapping[int, int]) -> None:
-        self._partitions = {partition.index: partition for partition in partitions}
-        self._feed = Feed(self._partitions, offsets)
+        self._feed = Feed({partition.index: partition for partition in partitions}, offsets)
 
     def grow(self) -> None:
         """Read partitions that were added, if all are wanted."""
-        if self._is_whole and len(self._topic.partitions) > len(self._partitions):
+        if self._is_whole and len(self._topic.partitions) > len(self._feed.partitions):
             self._read(self._topic.partitions, self._feed.offsets)
             self.wake()
 
@@ -173,36 +172,35 @@ class OwnFollower:
 
     def send(self) -> bool:
         """Send some, and return whether there is more; else be woken when there is."""
-        self._check_open()
+        self._feed.check_open()
         allowance = self.subscription.allowance()
         if not allowance:
             if self.subscription.is_dropping:
                 self.skip()
             return False  # credit wakes it
         self._tell_dropped()
-        if not self._is_at_end():
+        if not self._feed.is_at_end:
             self._send_page(allowance)
-        if self._is_at_end():
-            self._wait()
+        if self._feed.is_at_end:
+            self._feed.wait(self)
             return False
         return True
 
     def skip(self) -> None:
         """Give up what there is no room for, and be woken when there is more."""
         feed, before = self._feed, sum(self._feed.offsets.values())
-        for index, partition in self._partitions.items():
+        for index, partition in feed.partitions.items():
             feed.offsets[index] = max(partition.stable_offset, feed.offsets[index])
         dropped = sum(feed.offsets.values()) - before
         self._dropped += dropped
         self._client.front.dropped += dropped
-        self._wait()
+        feed.wait(self)
 
     def close(self) -> None:
         """Wait no more."""
         self._client.forget(self)
         self.subscription.kept[self._topic.id] = self._feed.offsets
-        for partition in self._partitions.values():
-            partition.forget(self)
+        self._feed.forget(self)
 
     def _send_page(self, count_max: int) -> None:
         front = self._client.front
@@ -231,21 +229,6 @@ class OwnFollower:
                 position=self.position,
             )
             self._client.tell(told)
-
-    def _is_at_end(self) -> bool:
-        offsets = self._feed.offsets
-        return all(
-            one.stable_offset <= offsets[index] <= one.log.end_offset
-            for index, one in self._partitions.items()
-        )
-
-    def _wait(self) -> None:
-        for partition in self._partitions.values():
-            partition.wait(self)
-
-    def _check_open(self) -> None:
-        if any(partition.is_closed for partition in self._partitions.values()):
-            raise UnknownTopic(f"{self.topic} was deleted")
 
 
 class SharedFollower:

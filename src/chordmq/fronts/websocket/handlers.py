@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from chordmq.broker.broker import Broker
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.cursors.shared_cursor import Outcome
-from chordmq.broker.feed import Offsets, offset_at, read_position
+from chordmq.broker.feed import Offsets, read_position
 from chordmq.broker.names import is_filter, named
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
@@ -162,7 +162,7 @@ class Session:
         if request.group:
             await self._join(subscription)
         else:
-            self._follow(subscription)
+            await self._follow(subscription)
         self.subscriptions[request.id] = subscription
         self._client.tell(Subscribed(id=request.id, positions=subscription.positions()))
         subscription.wake()
@@ -193,7 +193,7 @@ class Session:
         view = self._view(request, topic.name)
         subscription.followers[topic.name] = SharedFollower(subscription, view, cursors, holder)
 
-    def _follow(self, subscription: Subscription) -> None:
+    async def _follow(self, subscription: Subscription) -> None:
         """Read the log with an index of one's own."""
         request = subscription.wanted
         check_start(request)
@@ -201,7 +201,7 @@ class Session:
             check_filter(request.topic)
             for topic in self._matching(request.topic):
                 if self._allows(Operation.READ, Kind.TOPIC, topic.name):
-                    self._begin(subscription, topic, starts(request, topic))
+                    self._begin(subscription, topic, await starts(self._broker, request, topic))
                 subscription.seen.add(topic.id)
             return
         self.check(Operation.READ, Kind.TOPIC, request.topic)
@@ -217,7 +217,7 @@ class Session:
             )
             subscription.followers[topic.name] = follower
         else:
-            self._begin(subscription, topic, starts(request, topic))
+            self._begin(subscription, topic, await starts(self._broker, request, topic))
 
     def _begin(self, subscription: Subscription, topic: Topic, offsets: Offsets) -> None:
         view = self._view(subscription.wanted, topic.name)
@@ -244,10 +244,23 @@ class Session:
             if not is_followed and self._allows(Operation.READ, Kind.TOPIC, topic.name):
                 offsets = subscription.kept.pop(topic.id, None)
                 if offsets is None and topic.id in subscription.seen:
-                    offsets = starts(subscription.wanted, topic)
-                self._begin(subscription, topic, offsets or {})
-                subscription.followers[topic.name].wake()
+                    self._front.listener.tasks.create_task(self._begin_late(subscription, topic))
+                else:
+                    self._begin(subscription, topic, offsets or {})
+                    subscription.followers[topic.name].wake()
             subscription.seen.add(topic.id)
+
+    async def _begin_late(self, subscription: Subscription, topic: Topic) -> None:
+        """Read a log topic that the client may read from now on."""
+        try:
+            offsets = await starts(self._broker, subscription.wanted, topic)
+        except ChordMQError as error:
+            self.refuse(subscription.wanted.id, error)
+            return
+        is_there = self.subscriptions.get(subscription.wanted.id) is subscription
+        if is_there and topic.name not in subscription.followers:
+            self._begin(subscription, topic, offsets)
+            subscription.followers[topic.name].wake()
 
     def _matching(self, wanted: str) -> list[Topic]:
         topics = self._broker.topics
@@ -351,16 +364,13 @@ def check_start(request: Subscribe) -> None:
             raise InvalidRequest("an offset is of one log topic; a filter may read several")
 
 
-def starts(request: Subscribe, topic: Topic) -> Offsets:
+async def starts(broker: Broker, request: Subscribe, topic: Topic) -> Offsets:
     """Return where to begin in each partition; one that is not in it is read whole."""
     start, partitions = request.start, topic.partitions
     if request.positions is not None:
         position = request.positions.get(topic.name)
         return read_position(position) if position is not None else {}
-    if start == "latest":
-        return {one.index: one.stable_offset for one in partitions}
-    if start == "earliest":
-        return {one.index: one.log.start_offset for one in partitions}
-    assert isinstance(start, Start)
+    if isinstance(start, str):
+        return await broker.bounds.starts(partitions, EARLIEST if start == "earliest" else LATEST)
     assert start.timestamp is not None
-    return {one.index: offset_at(one, start.timestamp) for one in partitions}
+    return await broker.bounds.starts(partitions, start.timestamp)
