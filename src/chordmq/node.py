@@ -43,8 +43,8 @@ from chordmq.fronts.kafka.connection import KafkaConnection
 from chordmq.fronts.kafka.measures import kafka_measures
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.measures import listener_measures
-from chordmq.fronts.mqtt.connection import MqttConnection
 from chordmq.fronts.mqtt.front import MqttFront
+from chordmq.fronts.mqtt.gate import mqtt_connection, serve_visitors
 from chordmq.fronts.mqtt.measures import mqtt_measures
 from chordmq.fronts.mqtt.settings import listeners as mqtt_listeners
 from chordmq.fronts.obstacles import obstacle
@@ -405,7 +405,8 @@ class Node:
         stack.push_async_callback(front.close)
         for name in mqtt_listeners(self.config.mqtt):
             listener = self.fronts[name]
-            await self._listen(listener, partial(MqttConnection, front, listener))
+            serve_visitors(front, listener)
+            await self._listen(listener, partial(mqtt_connection, front, listener))
             stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
 
     def _open_devices(self, stack: AsyncExitStack) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.audit.auditor import Auditor
 from chordmq.broker.audit.relay import AuditRelay
-from chordmq.broker.bounds import Bounds
 from chordmq.broker.clustering import Clustering, RuleBook
 from chordmq.broker.cursors.cursors import Cursors
 from chordmq.broker.flusher import Flusher
@@ -21,9 +20,9 @@ from chordmq.broker.partition import Partition, Shared
 from chordmq.broker.presence import Presence
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.queues.queues import Queues
-from chordmq.broker.remote_reads import RemoteReads
 from chordmq.broker.retained import RetainedMessages
 from chordmq.broker.security.permissions import AclSettings, Permissions
+from chordmq.broker.sequences import Sequences
 from chordmq.broker.sessions import Sessions
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topic import Topic
@@ -37,6 +36,7 @@ from chordmq.cluster.identity import Identity
 from chordmq.cluster.image import Image
 from chordmq.cluster.members import Members
 from chordmq.cluster.topics import TopicTable
+from chordmq.cluster.tunnels import Tunnels
 from chordmq.errors import UnknownTopic
 from chordmq.records.batch import TRANSACTIONAL
 from chordmq.records.marker import Marker
@@ -55,6 +55,10 @@ if TYPE_CHECKING:
 
 class Broker:
     """Opens everything below `directory` and serves it; all fronts talk to this class only."""
+
+    sequences: Sequences
+    tunnels: Tunnels | None
+    """Ways to other nodes, for clients that these serve; None for a node alone."""
 
     def __init__(
         self,
@@ -104,7 +108,6 @@ class Broker:
         self.sessions = Sessions(self)
         self.retained = RetainedMessages(self)
         self.queues = Queues(self)
-        self.bounds = Bounds(self.topics)
         self.presence = Presence()
         self.topics.on_deleted = self._forget_topic
         self._follow_leaders()
@@ -200,18 +203,19 @@ class Broker:
 
     def _follow_leaders(self) -> None:
         """Have coordinators look after what this node leads, and ask other nodes for the rest."""
+        links = self.clustering.links if self.clustering is not None else None
+        self.sequences = Sequences(self.topics, links)
+        self.tunnels = Tunnels(links) if links is not None else None
         if self.clustering is None:
             return
-        links = self.clustering.links
-        self.shared.reads = RemoteReads(links, self.topics, self.clustering.announcements.copy_of)
-        self.bounds.join(links)
-        self.cursors.join(links)
-        for coordinator in (self.groups, self.transactions, self.cursors, self.retained):
+        self.cursors.join(self.clustering.links)
+        logs = (self.groups, self.transactions, self.cursors, self.retained, self.sessions)
+        for coordinator in logs:
             self.topics.watchers.append(coordinator.look_again)
             self.clustering.replicas.on_turned.append(coordinator.look_again)
-        Delegation(links, self.topics, self.transactions)
-        self.shared.forward = Forwarding(links, self.topics).append
-        self.audit.relay = AuditRelay(links, self.topics, self.audit).relay
+        Delegation(self.clustering.links, self.topics, self.transactions)
+        self.shared.forward = Forwarding(self.clustering.links, self.topics).append
+        self.audit.relay = AuditRelay(self.clustering.links, self.topics, self.audit).relay
 
     def _forget_topic(self, topic: str) -> None:
         self.groups.forget_topic(topic)
@@ -219,7 +223,10 @@ class Broker:
 
     def _open_partition(self, topic: Topic, index: int) -> Partition:
         if not self._table.holds(topic.id, index):
-            return AbsentPartition(topic.name, index, topic.settings, self.shared)
+            absent = AbsentPartition(topic.name, index, topic.settings, self.shared)
+            if self.clustering is not None:
+                absent.copy_for_reader = self.clustering.announcements.copy_of
+            return absent
         directory = partition_directory(self._logs, topic.name, index)
         log = Log(directory, log_settings(topic.settings), self.clock, self.tail, self._catalogue)
         return Partition(topic.name, index, log, topic.settings, self.shared)

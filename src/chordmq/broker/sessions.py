@@ -5,7 +5,8 @@ the client has asked for, under `p` its progress, both as MessagePack; no value 
 """
 
 import asyncio
-from collections.abc import Iterator
+from dataclasses import replace
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -121,6 +122,30 @@ def read(key: bytes, value: bytes | None) -> Entry | None:
     raise DecodeError("a session's record of an unknown kind")
 
 
+class _Kept:
+    """What a part of the log adds up to."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, StoredSession] = {}
+        self._progress: dict[str, Progress] = {}
+
+    def replay(self, entry: Entry) -> None:
+        """Apply one entry."""
+        if isinstance(entry, StoredSession):
+            self.asked[entry.client] = entry
+        elif isinstance(entry, Progress):
+            self._progress[entry.client] = entry
+        else:
+            client = entry.key[1:].decode()
+            kind = self.asked if entry.key[:1] == ASKED else self._progress
+            kind.pop(client, None)
+
+    def hand_over(self, keeper: "Keeper") -> None:
+        """Have all sessions looked after."""
+        for client, session in self.asked.items():
+            keeper.restore(session, self._progress.get(client, Progress(client=client)))
+
+
 SESSION_TOPIC: InternalTopic[Entry] = InternalTopic(
     name="__sessions",
     settings={
@@ -133,39 +158,91 @@ SESSION_TOPIC: InternalTopic[Entry] = InternalTopic(
     partitions=lambda settings: 4,
     write=write,
     read=read,
-    is_written_anywhere=True,
 )
 
 
+class Keeper(Protocol):
+    """Who looks after the sessions that this node has."""
+
+    def restore(self, asked: StoredSession, progress: Progress) -> None:
+        """Look after a session that the log has kept."""
+        ...
+
+    def give_up(self, partition: int) -> None:
+        """Forget the sessions in a part of the log that another node leads now."""
+        ...
+
+
 class Sessions:
-    """Keeps sessions in a log; who uses them reads them once, when `loaded` is set."""
+    """Keeps sessions in a log; in a cluster each is where its partition of the log is led."""
 
     def __init__(self, host: Host) -> None:
-        self._log = InternalLog(host, SESSION_TOPIC)
-        self._asked: dict[str, StoredSession] = {}
-        self._progress: dict[str, Progress] = {}
+        topic = SESSION_TOPIC
+        if not host.topics.is_alone:  # more nodes share the work
+            topic = replace(SESSION_TOPIC, partitions=lambda settings: 12)
+        self._log = InternalLog(host, topic)
+        self._keeper: Keeper | None = None
+        self._unclaimed: dict[int, _Kept] = {}
+        """What was read before there was a keeper, by partition."""
         self.loaded = asyncio.Event()
 
     async def run(self) -> None:
-        """Read the log, then serve until cancelled."""
+        """Read what this node leads of the log, then serve until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._log.open(tasks)
             try:
-                async for batch in self._log.replay():
-                    for entry in batch.entries:
-                        self._replay(entry)
-                self.loaded.set()
-                log.info("sessions loaded", sessions=len(self._asked))
+                await self._log.serve(self._load, self._unload, self.loaded.set)
                 await asyncio.Event().wait()
             finally:
                 self.loaded.clear()
                 self._log.close()
 
-    def take(self) -> Iterator[tuple[StoredSession, Progress]]:
-        """Yield everything the log held at the start, once."""
-        for client, session in self._asked.items():
-            yield session, self._progress.get(client, Progress(client=client))
-        self._asked, self._progress = {}, {}
+    def look_again(self) -> None:
+        """Take note that partitions of the log may have come, or changed their leader."""
+        self._log.look_again()
+
+    def follow(self, keeper: Keeper) -> None:
+        """Have sessions looked after, those that are read already and those to come."""
+        self._keeper = keeper
+        unclaimed, self._unclaimed = self._unclaimed, {}
+        for kept in unclaimed.values():
+            kept.hand_over(keeper)
+
+    async def _load(self, index: int) -> None:
+        kept = _Kept()
+        async for batch in self._log.replay(index):
+            for entry in batch.entries:
+                kept.replay(entry)
+        log.info("sessions loaded", partition=index, sessions=len(kept.asked))
+        if self._keeper is None:
+            self._unclaimed[index] = kept
+        else:
+            kept.hand_over(self._keeper)
+
+    def _unload(self, index: int) -> None:
+        self._unclaimed.pop(index, None)
+        if self._keeper is not None:
+            self._keeper.give_up(index)
+
+    def partition_of(self, client: str) -> int:
+        """Return which partition of the log keeps a client's session."""
+        return self._log.partition_of(client)
+
+    def check(self, client: str) -> None:
+        """Raise NotCoordinator, or CoordinatorLoading, unless the session is looked after here."""
+        self._log.check(client)
+
+    def is_home(self, client: str) -> bool:
+        """Return whether a client's session is looked after here."""
+        try:
+            self._log.check(client)
+        except ChordMQError:
+            return False
+        return True
+
+    async def home_of(self, client: str) -> int | None:
+        """Return the node that looks after a client's session; None for this one."""
+        return await self._log.home_of(client)
 
     def store(self, *entries: StoredSession | Progress) -> asyncio.Future[None]:
         """Write what has changed of one client; the future is done when it is in the log."""
@@ -191,13 +268,3 @@ class Sessions:
             raise CoordinatorLoading("sessions are being read from the log")
         self._log.append(client, entries, done)
         return written
-
-    def _replay(self, entry: Entry) -> None:
-        if isinstance(entry, StoredSession):
-            self._asked[entry.client] = entry
-        elif isinstance(entry, Progress):
-            self._progress[entry.client] = entry
-        else:
-            client = entry.key[1:].decode()
-            kind = self._asked if entry.key[:1] == ASKED else self._progress
-            kind.pop(client, None)

@@ -200,6 +200,9 @@ class Listener:
 
     def principal(self, transport: asyncio.BaseTransport) -> Principal:
         """Return the user that the client's certificate names, or nobody in particular."""
+        visitor = transport.get_extra_info("visitor")
+        if visitor is not None:  # it has shown its certificate to another node
+            return ANONYMOUS if visitor.user == ANONYMOUS.name else Principal(visitor.user)
         if self.certificates is None:
             return ANONYMOUS
         return self.certificates.principal(transport.get_extra_info("peercert"))

@@ -414,7 +414,7 @@ class MqttConnection(asyncio.Protocol):
         if session is not None:
             self.front.connected -= 1
             self.front.broker.presence.leave(self)
-            self.front.left(session, self)
+            self.front.register.left(session, self)
 
     @property
     def is_gone(self) -> bool:

@@ -17,6 +17,7 @@ REASONS: dict[type[errors.ChordMQError], Reason] = {
     errors.ShuttingDown: Reason.SERVER_SHUTTING_DOWN,
     errors.CoordinatorLoading: Reason.SERVER_BUSY,
     errors.CoordinatorNotAvailable: Reason.SERVER_UNAVAILABLE,
+    errors.NotCoordinator: Reason.SERVER_BUSY,
     errors.InvalidRecord: Reason.IMPLEMENTATION_SPECIFIC_ERROR,
     errors.InvalidRequest: Reason.IMPLEMENTATION_SPECIFIC_ERROR,
     errors.InvalidTimestamp: Reason.IMPLEMENTATION_SPECIFIC_ERROR,

@@ -1,6 +1,5 @@
 """How a client is let in: who it is, which session it has, and what both sides agree on."""
 
-import uuid
 from typing import TYPE_CHECKING
 
 from chordmq.broker.security.auth_settings import OAUTHBEARER
@@ -119,9 +118,9 @@ async def _accept(
     """Open the client's session, and tell the client what it may do."""
     front, settings = connection.front, connection.front.settings
     asked = packet.properties
-    client_id = packet.client_id or f"auto-{uuid.uuid4().hex}"
+    client_id = packet.client_id or front.register.new_client_id()
     connection.login = login
-    session, has_session = front.open_session(connection, packet, client_id)
+    session, has_session = front.register.begin(connection, packet, client_id)
     connection.window = min(asked.receive_maximum or 65_535, settings.inflight_max)
     aliases = min(asked.topic_alias_maximum or 0, settings.topic_alias_maximum)
     connection.envelopes = Envelopes(
@@ -133,9 +132,9 @@ async def _accept(
     keep_alive_s, limit_s = packet.keep_alive_s, settings.keep_alive_max_s
     if limit_s and not 0 < keep_alive_s <= limit_s:
         keep_alive_s = limit_s
-    await front.opened(session)
+    await front.register.begun(session)
     if connection.is_gone:
-        front.left(session, connection)
+        front.register.left(session, connection)
         return
     if session.connection is not connection:
         return  # the client has connected anew meanwhile

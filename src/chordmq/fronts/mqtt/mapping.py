@@ -5,6 +5,7 @@
 | topic `x/y/z` | log topic `x.y`, key `z`, header `chordmq.topic` |
 | QoS 0, QoS 2 | header `chordmq.qos`; a record without it counts as QoS 1 |
 | retain | header `chordmq.retain` |
+| the client, if it wants some messages only from others | header `chordmq.sender` |
 | message expiry | header `chordmq.expires`, milliseconds since 1970 |
 | payload format | header `chordmq.payload-format` |
 | content type, response topic, correlation data | headers of these names, with hyphens |
@@ -36,7 +37,8 @@ NULL = "chordmq.null"
 BASE64_SUFFIX, NULL_SUFFIX = ";base64", ";null"
 """End the name of a user property that stands for a header that is not UTF-8, or has no value."""
 PARTITION, OFFSET = "chordmq.partition", "chordmq.offset"
-OWN = frozenset({NAME_HEADER, QOS, RETAIN, EXPIRES, PAYLOAD_FORMAT})
+SENDER = "chordmq.sender"
+OWN = frozenset({NAME_HEADER, QOS, RETAIN, EXPIRES, PAYLOAD_FORMAT, SENDER})
 DEFAULT_QOS = 1
 """Of messages that other fronts have published: the log keeps them, whoever reads."""
 
@@ -95,6 +97,8 @@ def parcel_of(log_topic: str, record: Record) -> Parcel:
             parcel.retain = True
         elif header == EXPIRES:
             parcel.expires_ms = int(value) if value is not None and value.isdigit() else None
+        elif header == SENDER:
+            parcel.sender = (value or b"").decode(errors="replace")
         elif header != NAME_HEADER:
             others.append((header, value))
     parcel.headers = tuple(others)
@@ -119,6 +123,11 @@ def headers_of(name: str, qos: int, *, is_named: bool) -> Headers:
     """Return the headers of a message that has nothing but a name and a payload."""
     headers: Headers = ((NAME_HEADER, name.encode()),) if is_named else ()
     return headers if qos == DEFAULT_QOS else (*headers, (QOS, b"%d" % qos))
+
+
+def sender_of(client_id: str) -> Headers:
+    """Return the header that tells a client its own messages, wherever they are read."""
+    return ((SENDER, client_id.encode()),)
 
 
 @dataclass(frozen=True, slots=True)

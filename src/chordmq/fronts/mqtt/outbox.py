@@ -83,6 +83,8 @@ class Outbox:
         """Up to there the client was away, and gets no messages of QoS 0."""
         self._done: dict[Tail, set[int]] = {}
         """Messages of QoS 2 that are over, by place, until the session's place is past them."""
+        self._ahead: dict[Tail, int] = {}
+        """Where the client is in partitions whose copy here has not come so far yet."""
         self._last_id = 0
         self._being_stored = 0
         """Sendings of QoS 2 that wait for the log; what comes behind them waits as well."""
@@ -97,6 +99,8 @@ class Outbox:
         qos = min(parcel.qos, target.qos)
         source = parcel.source
         if source in self.behind or self._is_over(parcel):
+            return
+        if self._ahead and isinstance(source, Tail) and self._is_known(parcel, source, target):
             return
         connection = self.connection
         if connection is None:
@@ -113,6 +117,21 @@ class Outbox:
                 return
         self._wait(Waiting(parcel, 0, target, qos))
         connection.pump_soon()
+
+    def _is_known(self, parcel: Parcel, tail: Tail, target: Target) -> bool:
+        """Take what a client has not got before; return whether that is all there was to do."""
+        known = self._ahead.get(tail, 0) - parcel.base_offset
+        if known <= 0:
+            self._ahead.pop(tail, None)
+            return False
+        if known < len(parcel):
+            rest = Waiting(parcel, known, target, min(parcel.qos, target.qos))
+            if self.connection is not None:
+                self._wait(rest)
+                self.connection.pump_soon()
+            elif rest.qos and self._session.is_durable:
+                self.behind[tail] = parcel.base_offset + known
+        return True
 
     def _wait(self, waiting: Waiting) -> None:
         source = waiting.parcel.source
@@ -371,7 +390,8 @@ class Outbox:
 
     def place_in(self, tail: Tail) -> int:
         """Return the offset before which the client needs nothing any more."""
-        place = min(self.behind.get(tail, tail.position), tail.position)
+        position = max(tail.position, self._ahead.get(tail, 0))
+        place = min(self.behind.get(tail, position), position)
         for waiting in self.pending:
             if waiting.parcel.source is tail and waiting.qos:
                 place = min(place, waiting.parcel.base_offset + waiting.start)
@@ -392,3 +412,5 @@ class Outbox:
         self._done[tail] = done
         if place < tail.position:
             self.behind[tail] = place
+        elif place > tail.position:
+            self._ahead[tail] = place

@@ -17,7 +17,7 @@ from chordmq.codecs.mqtt.reasons import Reason
 from chordmq.errors import ChordMQError, PolicyViolation, TopicAccessDenied, UnknownTopic
 from chordmq.fronts.mqtt.appends import Done, Unit
 from chordmq.fronts.mqtt.errors import PUBLISH_REASONS, reason_of
-from chordmq.fronts.mqtt.mapping import EXPIRES, RETAIN, Extras, Parcel, extras_of
+from chordmq.fronts.mqtt.mapping import EXPIRES, RETAIN, Extras, Parcel, extras_of, sender_of
 from chordmq.fronts.mqtt.rules import Action, Verdict
 from chordmq.fronts.mqtt.session import Session
 from chordmq.fronts.mqtt.sparkplug import certify
@@ -51,7 +51,11 @@ def publish_run(connection: "MqttConnection", session: Session, route: "Route", 
         timestamp_ms=front.now_ms(),
         sender=session.client_id,
     )
-    records = AlikeRecords(route.prepared_key, route.prepared_headers[qos], run.payloads)
+    headers, prepared = route.headers[qos], route.prepared_headers[qos]
+    if session.hides_own:
+        headers += sender_of(session.client_id)
+        prepared = prepare_headers(headers)
+    records = AlikeRecords(route.prepared_key, prepared, run.payloads)
     front.messages_in += len(run.payloads)
     size = sum(map(len, run.payloads)) + ALIKE_COST * len(run.payloads)
     connection.storing(size)
@@ -60,7 +64,7 @@ def publish_run(connection: "MqttConnection", session: Session, route: "Route", 
         connection.count(len(run.ids))
     else:
         done = partial(_plain_done, connection, size, len(run.payloads))
-    front.appends.add(route.partition, Unit(parcel, records, route.headers[qos], done))
+    front.appends.add(route.partition, Unit(parcel, records, headers, done))
     front.audit(session, "publish", f"{len(run.payloads)} to {route.name}")
     if route.certificate:
         for payload in run.payloads:
@@ -202,10 +206,10 @@ def publish(connection: "MqttConnection", session: Session, packet: Publish) -> 
         connection.unanswered -= 1
         connection.send(writer.ack(kinds.PUBREC, packet.id, connection.version))
         return None
-    is_nameless = packet.qos == 2 and session.is_durable and session.producer_id < 0
+    is_once = packet.qos == 2 and session.is_durable
     try:
         route = _known_route(connection, session, name.encode(), name)
-        if route is None or is_nameless:
+        if route is None or (is_once and not session.knows_sequence(route.partition)):
             return _find_and_publish(connection, session, packet, name)
         _publish(connection, session, packet, route)
     except ChordMQError as error:
@@ -219,9 +223,8 @@ async def _find_and_publish(
     topic = name.encode()
     try:
         route = await find_route(connection.front, session, topic, name)
-        if packet.qos == 2 and session.is_durable and session.producer_id < 0:
-            session.producer_id = await connection.front.broker.new_producer_id()
-            await connection.front.broker.sessions.store(session.stored())
+        if packet.qos == 2 and session.is_durable:
+            await session.look_up_sequence(route.partition)
         _publish(connection, session, packet, route)
     except ChordMQError as error:
         _refuse(connection, packet, error)
@@ -285,6 +288,8 @@ def _unit(front: "MqttFront", session: Session, packet: Publish, route: "Route")
     headers = route.headers[packet.qos] + extras.headers
     if packet.retain:
         headers += ((RETAIN, b"1"),)
+    if session.hides_own:
+        headers += sender_of(session.client_id)
     expires_s = packet.properties.message_expiry_s
     key = route.key if extras.key is None else extras.key
     parcel = Parcel(
@@ -373,9 +378,7 @@ def _publish_once(
     route, unit = what
     front, partition = connection.front, route.partition
     topic = front.broker.topics.get(partition.topic)
-    producer = partition.producers.producers.get(session.producer_id)
-    last = producer.last_sequence if producer is not None else -1
-    sequence = session.next_sequence(topic.id, partition.index, last)
+    sequence = session.next_sequence(topic.id, partition.index)
     session.arrivals[packet.id] = Arrival(packet.id, topic.id, partition.index, sequence)
     done: Done = partial(_one_done, connection, session, packet, connection.expect_answer())
     if packet.retain:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from chordmq.broker.names import Reach
+from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.sessions import (
@@ -44,6 +45,8 @@ class Session:
         self.left_ms: int | None = None
         self.connection: MqttConnection | None = None
         self.subscriptions: dict[str, Subscription] = {}
+        self.hides_own = False
+        """Whether the client wants some messages only if they are not its own."""
         self.shared: dict[str, Reader[Any]] = {}
         """What reads the log by itself: parts in groups, queues and streams."""
         self.outbox = Outbox(self, front.settings.pending_max)
@@ -52,6 +55,9 @@ class Session:
         """Messages of QoS 2 that the client has not released, by their numbers."""
         self.producer_id = -1
         self._sequences: dict[tuple[bytes, int], int] = {}
+        """The last number of the client's messages of QoS 2, by partition."""
+        self._unsure: tuple[Arrival, ...] = ()
+        """Messages of QoS 2 that may be in the log or not."""
         self._then: list[Stored] = []
         self._is_writing = False
         self._reaches: list[Reach] | None = None
@@ -98,7 +104,7 @@ class Session:
         else:
             subscription.since = {tail: tail.position for tail in self.outbox.behind}
         self.subscriptions[subscription.filter] = subscription
-        self._reaches = None
+        self._note_subscriptions()
         self._front.interest.add(subscription)
         return old is None
 
@@ -107,10 +113,14 @@ class Session:
         old = self.subscriptions.pop(wanted, None)
         if old is None:
             return False
-        self._reaches = None
+        self._note_subscriptions()
         self._front.interest.remove(old)
         self._front.unreach(wanted)
         return True
+
+    def _note_subscriptions(self) -> None:
+        self._reaches = None
+        self.hides_own = any(one.options.no_local for one in self.subscriptions.values())
 
     def match(self, parcel: Parcel, tail: Tail) -> Target | None:
         """Return how the client wants a message that it has missed, if it does."""
@@ -128,7 +138,7 @@ class Session:
     def touch(self) -> None:
         """Have the session's progress stored before long."""
         if self.expiry_s > 0:
-            self._front.dirty[self] = None
+            self._front.register.dirty[self] = None
 
     def when_stored(self, then: Stored) -> None:
         """Store the progress, and call `then` when it is in the log."""
@@ -213,12 +223,28 @@ class Session:
             client=self.client_id,
             places=tuple(places),
             flights=tuple(flights),
-            arrivals=tuple(one for one in self.arrivals.values() if one is not None),
+            arrivals=(*self._unsure, *(one for one in self.arrivals.values() if one is not None)),
         )
 
-    def next_sequence(self, topic_id: bytes, partition: int, last: int) -> int:
+    async def look_up_sequence(self, partition: Partition) -> None:
+        """Get ready to publish to a partition with QoS 2."""
+        broker = self._front.broker
+        if self.producer_id < 0:
+            self.producer_id = await broker.new_producer_id()
+            await broker.sessions.store(self.stored())
+        where = (broker.topics.get(partition.topic).id, partition.index)
+        if where not in self._sequences:
+            last = await broker.sequences.last(partition, self.producer_id)
+            self._sequences.setdefault(where, last)
+
+    def knows_sequence(self, partition: Partition) -> bool:
+        """Return whether the client can publish to a partition with QoS 2 at once."""
+        topic = self._front.broker.topics.find(partition.topic)
+        return topic is not None and (topic.id, partition.index) in self._sequences
+
+    def next_sequence(self, topic_id: bytes, partition: int) -> int:
         """Return the number of the client's next message of QoS 2 in a partition."""
-        sequence = max(self._sequences.get((topic_id, partition), -1), last) + 1
+        sequence = self._sequences[topic_id, partition] + 1
         self._sequences[topic_id, partition] = sequence
         return sequence
 
@@ -244,7 +270,7 @@ class Session:
                 Subscription(self, one.filter, options, one.identifier, one.user)
             )
         self._restore_places(progress)
-        self._restore_arrivals(progress)
+        self._unsure = progress.arrivals
 
     def _restore_places(self, progress: Progress) -> None:
         places = {(one.topic_id, one.partition): one.offset for one in progress.places}
@@ -269,16 +295,20 @@ class Session:
         target = self.match(parcels[0], tail) or Target(self, 2)
         self.outbox.flights[stored.id] = Flight(parcels[0], 0, target, 2, stored.state)
 
-    def _restore_arrivals(self, progress: Progress) -> None:
-        """Know the numbers of those messages that came to lie in the log."""
-        topics = {topic.id: topic for topic in self._front.broker.topics}
-        for one in progress.arrivals:
-            topic = topics.get(one.topic_id)
-            if topic is None or one.partition >= len(topic.partitions):
+    async def settle_arrivals(self) -> None:
+        """Find out which messages came to lie in the log before the node went down."""
+        unsure, self._unsure = self._unsure, ()
+        broker = self._front.broker
+        for one in unsure:
+            partition = broker.topics.partition(one.topic_id, one.partition)
+            if partition is None:
                 continue
-            producers = topic.partitions[one.partition].producers.producers
-            producer = producers.get(self.producer_id)
-            if producer is not None and producer.last_sequence >= one.sequence:
+            try:
+                await self.look_up_sequence(partition)
+            except ChordMQError:
+                self._unsure = unsure
+                raise
+            if self._sequences[one.topic_id, one.partition] >= one.sequence:
                 self.arrivals[one.id] = one
 
     def reaches(self) -> list[Reach]:

@@ -16,8 +16,9 @@ from websockets.typing import Subprotocol
 from chordmq.broker.security.principal import Principal
 from chordmq.codecs.websocket.frames import BINARY, frame
 from chordmq.fronts.listener import Listener
-from chordmq.fronts.mqtt.connection import WRITE_BUFFER_HIGH, MqttConnection
+from chordmq.fronts.mqtt.connection import WRITE_BUFFER_HIGH
 from chordmq.fronts.mqtt.front import MqttFront
+from chordmq.fronts.mqtt.gate import mqtt_connection
 
 PATH = "/mqtt"
 SUBPROTOCOL = Subprotocol("mqtt")
@@ -83,7 +84,7 @@ class MqttWebSocket(asyncio.Protocol):
             max_size=front.settings.frame_size_max,
             logger=_QUIET,
         )
-        self._connection = MqttConnection(front, listener, "mqtt over websocket")
+        self._connection = mqtt_connection(front, listener, "mqtt over websocket")
         self._transport: asyncio.Transport
         self._carrier: WebSocketTransport
 
