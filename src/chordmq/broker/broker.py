@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.audit.auditor import Auditor
 from chordmq.broker.audit.relay import AuditRelay
+from chordmq.broker.bounds import Bounds
 from chordmq.broker.clustering import Clustering, RuleBook
 from chordmq.broker.cursors.cursors import Cursors
 from chordmq.broker.flusher import Flusher
@@ -20,6 +21,7 @@ from chordmq.broker.partition import Partition, Shared
 from chordmq.broker.presence import Presence
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.queues.queues import Queues
+from chordmq.broker.remote_reads import RemoteReads
 from chordmq.broker.retained import RetainedMessages
 from chordmq.broker.security.permissions import AclSettings, Permissions
 from chordmq.broker.sequences import Sequences
@@ -108,6 +110,7 @@ class Broker:
         self.sessions = Sessions(self)
         self.retained = RetainedMessages(self)
         self.queues = Queues(self)
+        self.bounds = Bounds(self.topics)
         self.presence = Presence()
         self.topics.on_deleted = self._forget_topic
         self._follow_leaders()
@@ -208,14 +211,17 @@ class Broker:
         self.tunnels = Tunnels(links) if links is not None else None
         if self.clustering is None:
             return
-        self.cursors.join(self.clustering.links)
+        links = self.clustering.links
+        self.shared.reads = RemoteReads(links, self.topics, self.clustering.announcements.copy_of)
+        self.bounds.join(links)
+        self.cursors.join(links)
         logs = (self.groups, self.transactions, self.cursors, self.retained, self.sessions)
         for coordinator in logs:
             self.topics.watchers.append(coordinator.look_again)
             self.clustering.replicas.on_turned.append(coordinator.look_again)
-        Delegation(self.clustering.links, self.topics, self.transactions)
-        self.shared.forward = Forwarding(self.clustering.links, self.topics).append
-        self.audit.relay = AuditRelay(self.clustering.links, self.topics, self.audit).relay
+        Delegation(links, self.topics, self.transactions)
+        self.shared.forward = Forwarding(links, self.topics).append
+        self.audit.relay = AuditRelay(links, self.topics, self.audit).relay
 
     def _forget_topic(self, topic: str) -> None:
         self.groups.forget_topic(topic)
@@ -223,10 +229,7 @@ class Broker:
 
     def _open_partition(self, topic: Topic, index: int) -> Partition:
         if not self._table.holds(topic.id, index):
-            absent = AbsentPartition(topic.name, index, topic.settings, self.shared)
-            if self.clustering is not None:
-                absent.copy_for_reader = self.clustering.announcements.copy_of
-            return absent
+            return AbsentPartition(topic.name, index, topic.settings, self.shared)
         directory = partition_directory(self._logs, topic.name, index)
         log = Log(directory, log_settings(topic.settings), self.clock, self.tail, self._catalogue)
         return Partition(topic.name, index, log, topic.settings, self.shared)

@@ -50,6 +50,10 @@ class Kind(IntEnum):
     APPEND = 0x23
     AUDIT = 0x24
     CURSOR = 0x25
+    READ = 0x26
+    READ_CANCEL = 0x27
+    READ_ANSWER = 0x28
+    EXTENT = 0x29
     TUNNEL = 0x30
     SEQUENCE = 0x31
 
