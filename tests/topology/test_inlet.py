@@ -1,22 +1,25 @@
-"""Where pipes end: data and position are one append, and a restart finds both."""
+"""Where pipes end: each record is stored once and in order, whichever way it comes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock
-from chordmq.errors import BatchTooLarge
+from chordmq.errors import BatchTooLarge, CorruptBatch
 from chordmq.records.batch import COMPRESSION_MASK, walk
 from chordmq.records.compression import Compression
-from chordmq.records.record import NewRecord, build_batch, read_records
-from chordmq.topology.inlet import Inlet, read_progress
-from chordmq.topology.pipe import Progress, source_of
+from chordmq.records.origin import cluster_number, origin_id
+from chordmq.records.record import NewRecord, Record, build_batch, read_records
+from chordmq.topology.inlet import Inlet
 
-SOURCE = source_of("root", "01234567")
+ROOT = origin_id("root", "01234567")
+OWN = cluster_number("me")
 
 
 def opened(directory: Path) -> Broker:
@@ -26,23 +29,32 @@ def opened(directory: Path) -> Broker:
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     broker = opened(tmp_path / "data")
-    await broker.topics.create("orders", 1)
+    for name in ("orders", "relay", "other"):
+        await broker.topics.create(name, 1)
     yield broker
     broker.close()
 
 
-def batch(first: int, count: int, compression: Compression = Compression.NONE) -> bytes:
-    records = [NewRecord(1, None, b"%d" % n) for n in range(first, first + count)]
-    return bytes(build_batch(records, base_offset=first, compression=compression))
+def batch(first: int, count: int, compression: Compression = Compression.NONE) -> bytearray:
+    records = [NewRecord(1, None, b"%d" % n, (("h", b"x"),)) for n in range(first, first + count)]
+    return build_batch(records, base_offset=first, compression=compression)
 
 
-def stored(broker: Broker) -> list[bytes | None]:
-    log = broker.partition("orders", 0).log
-    found: list[bytes | None] = []
-    for buffer in log.read(0, 1 << 24):
-        for at, header in walk(buffer):
-            found += [one.value for one in read_records(buffer[at : at + header.size])]
-    return found
+def inlet(broker: Broker, topic: str = "orders", own: int = OWN) -> Inlet:
+    return Inlet(broker.partition(topic, 0), own)
+
+
+def raw(broker: Broker, topic: str = "orders") -> bytearray:
+    return bytearray(b"".join(broker.partition(topic, 0).log.read(0, 1 << 24)))
+
+
+def stored(broker: Broker, topic: str = "orders") -> list[Record]:
+    data = memoryview(raw(broker, topic))
+    return [r for at, h in walk(data) for r in read_records(data[at : at + h.size])]
+
+
+def values(broker: Broker, topic: str = "orders") -> list[bytes | None]:
+    return [record.value for record in stored(broker, topic)]
 
 
 def numbers(stop: int) -> list[bytes]:
@@ -50,55 +62,102 @@ def numbers(stop: int) -> list[bytes]:
 
 
 async def test_batches_that_overlap_are_stored_once(broker: Broker) -> None:
-    """D12: what comes again after a broken answer is left out."""
-    inlet = Inlet(broker.partition("orders", 0), None)
-    assert await inlet.take(SOURCE, "me", batch(0, 3) + batch(3, 2), 5) == 5
-    assert await inlet.take(SOURCE, "me", batch(3, 4), 7) == 2
-    assert stored(broker) == numbers(7)
-    assert (inlet.records, inlet.repeated) == (7, 2)
+    """D12: what comes again after a broken answer is left out, also a part of a batch."""
+    here = inlet(broker)
+    assert await here.take(ROOT, batch(0, 3) + batch(3, 2)) == 5
+    assert await here.take(ROOT, batch(3, 2) + batch(4, 3)) == 2
+    assert values(broker) == numbers(7)
+    assert (here.records, here.repeated) == (7, 3)
+    assert await here.known() == {ROOT: 7}
 
 
-async def test_compression_is_that_of_the_source(broker: Broker) -> None:
-    """D12: batches keep the compression in which they are stored."""
-    inlet = Inlet(broker.partition("orders", 0), None)
-    await inlet.take(SOURCE, "me", batch(0, 50, Compression.ZSTD) + batch(50, 50), 100)
-    (buffer,) = [b"".join(broker.partition("orders", 0).log.read(0, 1 << 20))]
-    found = [header.attributes & COMPRESSION_MASK for _, header in walk(memoryview(buffer))]
+async def test_a_copy_keeps_the_record_as_it_was(broker: Broker) -> None:
+    """D12: batches keep compression, times and headers; no record is touched."""
+    sent = batch(0, 50, Compression.ZSTD) + batch(50, 50)
+    await inlet(broker).take(ROOT, bytearray(sent))
+    view = memoryview(raw(broker))
+    found = [header.attributes & COMPRESSION_MASK for _, header in walk(view)]
     assert found == [Compression.ZSTD, Compression.NONE]
-    assert stored(broker) == numbers(100)
+    assert stored(broker) == read_records(batch(0, 50)) + read_records(batch(50, 50))
 
 
-async def test_a_restart_finds_its_place_in_the_log(tmp_path: Path) -> None:
-    """D12: the position lies in the same append as the data, behind whatever else was written."""
+async def test_what_is_here_already_does_not_come_again_from_another_parent(
+    broker: Broker,
+) -> None:
+    """D12: fail-over without repetition: the other parent has offsets of its own."""
+    await broker.append_records("relay", 0, [NewRecord(1, None, b"local")])
+    await inlet(broker, "relay", own=0).take(ROOT, batch(0, 3) + batch(3, 3))
+    here = inlet(broker)
+    await here.take(ROOT, batch(0, 3))
+    relay = origin_id("x", "ffff")
+    await here.take(relay, raw(broker, "relay"))
+    assert values(broker) == [*numbers(3), b"local", *numbers(6)[3:]]
+    assert await here.known() == {ROOT: 6, relay: 1}
+
+
+async def test_what_was_written_here_does_not_come_back(broker: Broker) -> None:
+    """D12: loop prevention between nodes that copy each other."""
+    mine = origin_id("me", "aa")
+    await inlet(broker, "relay", own=0).take(mine, batch(0, 2))
+    here = inlet(broker)
+    assert await here.take(ROOT, raw(broker, "relay")) == 0
+    assert not stored(broker)
+
+
+async def test_a_topic_that_was_made_anew_is_another_source(broker: Broker) -> None:
+    here = inlet(broker)
+    await here.take(ROOT, batch(0, 2))
+    await here.take(origin_id("root", "ffff"), batch(0, 3))
+    assert values(broker) == [b"0", b"1", b"0", b"1", b"2"]
+
+
+async def test_a_restart_finds_in_the_log_what_it_has(tmp_path: Path) -> None:
+    """D12: what is here is known from the same append as the data."""
     first = opened(tmp_path / "data")
     await first.topics.create("orders", 1)
-    inlet = Inlet(first.partition("orders", 0), None)
-    await inlet.take(SOURCE, "me", batch(0, 5), 9)
-    for _ in range(3):
-        await first.append_records("orders", 0, [NewRecord(1, None, b"local")] * 1000)
+    await inlet(first).take(ROOT, batch(0, 5))
+    await first.append_records("orders", 0, [NewRecord(1, None, b"local")] * 1000)
     first.close()
     second = opened(tmp_path / "data")
-    found = read_progress(second.partition("orders", 0))
-    assert found == Progress({SOURCE: 5}, {SOURCE: 4})
+    here = inlet(second)
+    assert await here.known() == {ROOT: 5}
+    assert await here.take(ROOT, batch(0, 6)) == 6 - 5
     second.close()
-
-
-async def test_an_empty_log_goes_on_from_what_was_kept_beside_it(broker: Broker) -> None:
-    """D12: retention may take the records that carry the position."""
-    kept = Progress({SOURCE: 5}, {SOURCE: 4})
-    inlet = Inlet(broker.partition("orders", 0), kept)
-    assert inlet.known is None
-    await inlet.take(SOURCE, "me", batch(3, 4), 7)
-    assert stored(broker) == [b"5", b"6"]
-    assert inlet.known == Progress({SOURCE: 7}, {SOURCE: 6})
 
 
 async def test_what_could_not_be_stored_is_taken_again(broker: Broker) -> None:
     """D12: a failure in the middle of an answer neither loses nor repeats."""
-    inlet = Inlet(broker.partition("orders", 0), None)
+    here = inlet(broker)
     big = build_batch([NewRecord(1, None, bytes(2_000_000))], base_offset=3)
     with pytest.raises(BatchTooLarge):
-        await inlet.take(SOURCE, "me", batch(0, 3) + bytes(big), 4)
-    assert inlet.progress == Progress({SOURCE: 3}, {SOURCE: 2})
-    await inlet.take(SOURCE, "me", batch(2, 4), 6)
-    assert stored(broker) == numbers(6)
+        await here.take(ROOT, batch(0, 3) + big)
+    assert await here.known() == {ROOT: 3}
+    await here.take(ROOT, batch(2, 4))
+    assert values(broker) == numbers(6)
+
+
+async def test_a_batch_that_was_damaged_on_its_way_is_not_stored(broker: Broker) -> None:
+    """D4: a wrong checksum is not made right by the copy."""
+    damaged = batch(0, 3)
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptBatch):
+        await inlet(broker).take(ROOT, damaged)
+    assert not stored(broker)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9))))
+async def test_overlapping_reads_add_up_to_the_origin(
+    tmp_path_factory: pytest.TempPathFactory, reads: list[tuple[int, int]]
+) -> None:
+    """D12: whatever is read again, each record is stored once and in order."""
+    broker = opened(tmp_path_factory.mktemp("data"))
+    await broker.topics.create("orders", 1)
+    here, end = inlet(broker), 0
+    for back, count in reads:
+        # A parent is asked from where the last record is or before: never beyond a gap.
+        start = max(0, end - back)
+        await here.take(ROOT, batch(start, count))
+        end = max(end, start + count)
+    assert values(broker) == numbers(end)
+    broker.close()

@@ -27,7 +27,7 @@ class Origins:
     next: Next = field(default_factory=dict)
     """The offset that follows the last one that is here, by origin."""
     last: dict[int, int] = field(default_factory=dict)
-    """The offset here of the last batch, by origin."""
+    """The last offset here, by origin."""
     own_end: int = 0
     """The offset after the last batch that was first written here."""
 
@@ -36,7 +36,7 @@ class Origins:
         if is_copy(header):
             following = origin_offset(header) + header.last_offset_delta + 1
             self.next[header.producer_id] = following
-            self.last[header.producer_id] = header.base_offset
+            self.last[header.producer_id] = header.last_offset
         elif header.record_count and not header.is_control:
             self.own_end = header.next_offset
 
@@ -101,7 +101,8 @@ def _find(partition: "Partition", origin: int, wanted: int, last: int) -> int:
             low = found.next_offset
         else:
             high = middle
-    return low
+    found = _first(partition, origin, low)
+    return low if found is None else max(low, found.base_offset)
 
 
 def _first(partition: "Partition", origin: int, offset: int) -> BatchHeader | None:

@@ -22,7 +22,7 @@ class Answer(NamedTuple):
 
     status: int
     headers: dict[str, str]
-    body: bytes
+    body: bytearray
 
 
 class HttpClient:
@@ -33,7 +33,7 @@ class HttpClient:
         self.url = url
         self._host, self._is_tls = parts.hostname or "", parts.scheme == "https"
         self._port = parts.port or (443 if self._is_tls else 80)
-        self._context = context or (ssl.create_default_context() if self._is_tls else None)
+        self._context = (context or ssl.create_default_context()) if self._is_tls else None
         self._headers = {"host": parts.netloc}
         if token:
             self._headers["authorization"] = f"Bearer {token}"
@@ -96,7 +96,7 @@ class HttpClient:
                 if len(received) > BODY_BYTES_MAX:
                     raise EOFError("the answer is too long")
             elif isinstance(event, h11.EndOfMessage):
-                return Answer(status, headers, bytes(received))
+                return Answer(status, headers, received)
             elif isinstance(event, h11.ConnectionClosed):
                 raise EOFError("the server hung up")
 

@@ -1,79 +1,84 @@
-"""Where pipes end in this node: one partition takes copies, and knows how far each source is."""
+"""Where pipes end in this node: one partition takes batches of other clusters, each once."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
 
 from chordmq.broker.partition import Partition
 from chordmq.errors import UnknownTopic
-from chordmq.records.batch import COMPRESSION_MASK, walk
-from chordmq.records.compression import Compression
-from chordmq.records.record import Record, build_batch, read_records
-from chordmq.topology.pipe import Progress, copy, progress_in
+from chordmq.records.batch import BatchHeader, verify, walk
+from chordmq.records.origin import cluster_of, is_copy, mark, origin_offset
+from chordmq.records.record import build_compacted, read_records
 
 STEP_BYTES = 256 * 1024
-STEP_RECORDS = 1000
 """What is appended at once: a larger turn of the event loop would keep others waiting."""
-LOOK_BACK = 1000
-READ_BYTES = 1024 * 1024
 
 
 class Inlet:
-    """One partition; pipes from several sources take turns."""
+    """One partition; what it has of each origin is known from its own log.
 
-    def __init__(self, partition: Partition, kept: Progress | None) -> None:
+    `own` is the number of this cluster: what it wrote first does not come back to it. Of one origin
+    each way brings the offsets in their order, so whatever is below the next one is here already.
+    """
+
+    def __init__(self, partition: Partition, own: int) -> None:
         self.partition = partition
-        self._kept = kept
-        self._progress: Progress | None = None
-        self._safe: Progress | None = None
-        self._turn = asyncio.Lock()
+        self.topic, self.index = partition.topic, partition.index
+        self._own = own
         self.records = 0
         """Records that were copied."""
         self.repeated = 0
         """Records that came and were here already."""
 
     @property
-    def progress(self) -> Progress:
-        """Return how far the partition is, by what its log says."""
-        if self._progress is None:
-            self._progress = read_progress(self.partition) or self._kept or Progress()
-        return self._progress
+    def is_leader(self) -> bool:
+        """Return whether this node may write to the partition."""
+        return self.partition.is_leader and not self.partition.is_closed
 
-    @property
-    def known(self) -> Progress | None:
-        """Return how far the partition was when all of it was committed, if that is at hand."""
-        return None if self.partition.is_closed else self._safe
+    async def known(self) -> dict[int, int]:
+        """Return what is here of each origin: the offset that comes next."""
+        return dict(self.partition.producers.origins.next)
 
-    def forget(self) -> None:
-        """Look into the log again before more is taken: somebody else may have written to it."""
-        self._progress = None
-
-    async def take(self, source: str, own: str, body: bytes, following: int) -> int:
-        """Append what is new of a source's batches; return how many records are on disk by it."""
-        async with self._turn:
-            try:
-                return await self._take(source, own, body, following)
-            except BaseException:
-                self.forget()  # an append whose outcome is not known may be in the log
-                raise
-
-    async def _take(self, source: str, own: str, body: bytes, following: int) -> int:
-        count = end = 0
-        for records, compression in _batches(body):
-            for part in _steps(records):
-                after = part[-1].offset + 1
-                copied = copy(part, source=source, own=own, following=after, progress=self.progress)
-                self.repeated += len(part) - len(copied.records)
-                if copied.records:
-                    data = build_batch(copied.records, compression=compression)
-                    end = self.partition.append(memoryview(data)).next_offset
-                self._progress = copied.progress
-                count += len(copied.records)
+    async def take(self, source: int, body: bytearray) -> int:
+        """Append what is new of a source's batches; return how many records are safe by it."""
+        data = memoryview(body)
+        count = end = size = 0
+        for position, header in walk(data):
+            batch = data[position : position + header.size]
+            new = self._new(source, batch, header)
+            if new is None:
+                continue
+            end = self.partition.append(new, is_copy=True).next_offset
+            count += header.record_count
+            size += len(new)
+            if size >= STEP_BYTES:
+                size = 0
                 await asyncio.sleep(0)  # others have their turn
         await self._committed(end)
-        self.progress.next[source] = max(following, self.progress.next.get(source, 0))
-        self._safe = self.progress.copied()
         self.records += count
         return count
+
+    def _new(self, source: int, batch: memoryview, header: BatchHeader) -> memoryview | None:
+        """Return a batch as it is to be stored here, or None if nothing of it is new."""
+        if header.is_control or not header.record_count:
+            return None
+        origin, first = source, header.base_offset
+        if is_copy(header):
+            origin, first = header.producer_id, origin_offset(header)
+        if cluster_of(origin) == self._own:
+            return None
+        verify(batch, 0, header)
+        known = self.partition.producers.origins.next.get(origin, 0)
+        if first < known:
+            # Batches keep their bounds on every way, so that mostly all of it is known.
+            behind = header.base_offset + known - first
+            records = read_records(batch) if behind <= header.last_offset else []
+            new = [record for record in records if record.offset >= behind]
+            self.repeated += header.record_count - len(new)
+            if not new:
+                return None
+            batch = memoryview(build_compacted(header, new))
+            header.record_count = len(new)
+        mark(batch, header.attributes, origin, first)
+        return batch
 
     async def _committed(self, end: int) -> None:
         committed = self.partition.committed(end)
@@ -85,61 +90,3 @@ class Inlet:
             if self.partition.is_closed:
                 raise UnknownTopic(f"{self.partition.topic} was deleted meanwhile") from None
             raise
-
-
-def read_progress(partition: Partition) -> Progress | None:
-    """Return the newest progress that lies in a log, committed or not; None if there is none."""
-    log = partition.log
-    stop, step = log.end_offset, LOOK_BACK
-    while stop > log.start_offset:
-        start = max(log.start_offset, stop - step)
-        found: Progress | None = None
-        offset = start
-        while offset < stop:
-            buffers = log.read(offset, READ_BYTES)
-            if not buffers:
-                break
-            for header, batch in _walk(buffers):
-                offset = header
-                for record in batch:
-                    found = progress_in(record) or found
-        if found is not None:
-            return found
-        stop, step = start, step * 4
-    return None
-
-
-def _walk(buffers: list[memoryview]) -> Iterator[tuple[int, list[Record]]]:
-    """Yield the offset after each batch, and its records unless it is a marker."""
-    for buffer in buffers:
-        for position, header in walk(buffer):
-            batch = buffer[position : position + header.size]
-            yield header.next_offset, [] if header.is_control else read_records(batch)
-
-
-def _batches(body: bytes) -> Iterator[tuple[list[Record], Compression]]:
-    """Yield records that have the same compression, small batches together."""
-    view = memoryview(body)
-    gathered: list[Record] = []
-    size, last = 0, Compression.NONE
-    for position, header in walk(view):
-        compression = Compression(header.attributes & COMPRESSION_MASK)
-        if gathered and (compression is not last or size + header.size > STEP_BYTES):
-            yield gathered, last
-            gathered, size = [], 0
-        gathered += read_records(view[position : position + header.size])
-        size, last = size + header.size, compression
-    if gathered:
-        yield gathered, last
-
-
-def _steps(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    """Yield the records in parts that are appended at once."""
-    start, size = 0, 0
-    for number, record in enumerate(records):
-        length = len(record.key or b"") + len(record.value or b"")
-        if number > start and (size + length > STEP_BYTES or number - start >= STEP_RECORDS):
-            yield records[start:number]
-            start, size = number, 0
-        size += length
-    yield records[start:]

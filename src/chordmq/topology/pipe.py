@@ -1,98 +1,19 @@
-"""What a pipe copies and what not: positions, origins, health and pace (pure)."""
+"""How well a pipe does, and how fast it may go: health, schedule and pace (pure)."""
 
+import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-import msgspec
-
-from chordmq.records.record import NewRecord, Record
-
-ORIGIN = "chordmq.origin"
-"""Header of every copied record: where it was first written, `node:topic id/offset`."""
-POSITION = "chordmq.position"
-"""Header of the last record of a copied batch: the `Progress` after it."""
-
 DEGRADED_LAG = 100_000
 UNHEALTHY_LAG = 10_000_000
 OUTCOMES_MAX = 20
 DEGRADED_RATE, UNHEALTHY_RATE = 0.1, 0.5
+DAY_MINUTES = 24 * 60
+CLOSED = "off"
 
-
-class Progress(msgspec.Struct, omit_defaults=True):
-    """How far one partition has come: it lies in the log with the records that it speaks of."""
-
-    next: dict[str, int] = {}
-    """The offset to go on from, by source."""
-    seen: dict[str, int] = {}
-    """The highest offset that is here, by origin."""
-
-    def copied(self) -> "Progress":
-        """Return the same, to be changed."""
-        return Progress(dict(self.next), dict(self.seen))
-
-
-class Copied(msgspec.Struct, frozen=True):
-    """What is to be appended, and where the partition stands after it."""
-
-    records: list[NewRecord]
-    progress: Progress
-
-
-def origin_of(record: Record, source: str) -> tuple[str, int]:
-    """Return where a record of a source was first written, and its offset there."""
-    for name, value in record.headers:
-        if name == ORIGIN and value is not None:
-            node, slash, offset = value.rpartition(b"/")
-            if slash and offset.isdigit():
-                return node.decode(errors="replace"), int(offset)
-    return source, record.offset
-
-
-def source_of(node: str, topic_id: str) -> str:
-    """Return the name of a node's topic; one that is made anew is another source."""
-    return f"{node}:{topic_id[:8]}"
-
-
-def copy(
-    records: Sequence[Record], *, source: str, own: str, following: int, progress: Progress
-) -> Copied:
-    """Return what of a source's records is new here; `following` is its next offset.
-
-    Records that were written here first do not come back, and none comes twice, by whichever way:
-    of one origin and partition each way brings the offsets in their order.
-    """
-    after = progress.copied()
-    seen = after.seen
-    new: list[NewRecord] = []
-    for record in records:
-        kept = record.headers
-        origin, offset = origin_of(record, source) if kept else (source, record.offset)
-        if offset <= seen.get(origin, -1) or origin.rpartition(":")[0] == own:
-            continue
-        seen[origin] = offset
-        if kept:
-            kept = tuple(pair for pair in kept if pair[0] not in (ORIGIN, POSITION))
-        mark = (ORIGIN, f"{origin}/{offset}".encode())
-        new.append(NewRecord(record.timestamp, record.key, record.value, (*kept, mark)))
-    after.next[source] = max(following, after.next.get(source, 0))
-    if new:
-        last = new[-1]
-        position = (POSITION, msgspec.json.encode(after))
-        new[-1] = last._replace(headers=(*last.headers, position))
-    return Copied(new, after)
-
-
-def progress_in(record: Record) -> Progress | None:
-    """Return the progress that a record of this node's log carries, if it does."""
-    for name, value in record.headers:
-        if name == POSITION and value is not None:
-            try:
-                return msgspec.json.decode(value, type=Progress)
-            except msgspec.DecodeError:
-                return None
-    return None
+_WINDOW = re.compile(r"(\d\d):(\d\d)-(\d\d):(\d\d)=(off|\d{1,15})")
 
 
 class Health(Enum):
@@ -128,18 +49,61 @@ class Vitals:
         return Health.HEALTHY
 
 
-class Pace:
-    """A limit on bytes per second: what was taken too much is waited for afterwards."""
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of each day, in minutes of UTC, and the bytes per second in it; None for nothing."""
 
-    def __init__(self, bytes_per_s: int) -> None:
-        self._rate = bytes_per_s
+    start: int
+    stop: int
+    bytes_per_s: int | None
+
+    def minutes_left(self, minute: float) -> float:
+        """Return how long the window is still open; 0 when it is not."""
+        length = (self.stop - self.start) % DAY_MINUTES or DAY_MINUTES
+        return max(0.0, length - (minute - self.start) % DAY_MINUTES)
+
+
+def read_schedule(text: str) -> list[Window]:
+    """Return the windows of `08:00-20:00=off,20:00-22:00=65536`, or raise ValueError."""
+    return [_window(part.strip()) for part in text.split(",") if part.strip()]
+
+
+def _window(text: str) -> Window:
+    match = _WINDOW.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not such as 08:00-20:00=off or 08:00-20:00=65536")
+    hours = int(match[1]), int(match[3])
+    minutes = int(match[2]), int(match[4])
+    if max(hours) > 24 or max(minutes) > 59:
+        raise ValueError(f"{text!r} has no time of day")
+    start, stop = (60 * hour + minute for hour, minute in zip(hours, minutes, strict=True))
+    return Window(start, stop, None if match[5] == CLOSED else int(match[5]))
+
+
+class Pace:
+    """A limit on bytes per second by the time of day: too much is waited for afterwards."""
+
+    def __init__(self, bytes_per_s: int = 0, schedule: Sequence[Window] = ()) -> None:
+        self._usual = bytes_per_s
+        self._schedule = schedule
         self._free_s = 0.0
 
-    def wait_s(self, size: int, now_s: float) -> float:
-        """Count bytes that came, and return how long to wait before more are asked for."""
-        if not self._rate:
+    def wait_s(self, size: int, now_s: float, now_ms: int) -> float:
+        """Count bytes that came, and return how long to wait before more are asked for.
+
+        `now_s` is a steady time, `now_ms` the time of day; the first window that is open counts.
+        """
+        minute = now_ms / 60_000 % DAY_MINUTES
+        rate = self._usual
+        for window in self._schedule:
+            if left := window.minutes_left(minute):
+                if window.bytes_per_s is None:
+                    return left * 60
+                rate = window.bytes_per_s
+                break
+        if not rate:
             return 0.0
-        self._free_s = max(self._free_s, now_s) + size / self._rate
+        self._free_s = max(self._free_s, now_s) + size / rate
         return max(0.0, self._free_s - now_s)
 
 

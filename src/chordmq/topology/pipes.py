@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Iterator
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +11,25 @@ import structlog
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.topic import Topic
+from chordmq.client.breaker import breaker_measures
 from chordmq.errors import ChordMQError, TopicExists
 from chordmq.metrics import Metric, counter, gauge
-from chordmq.storage.files import replace
-from chordmq.topology.http import HttpClient, Unreachable
+from chordmq.records.origin import cluster_number, origin_id
+from chordmq.topology.http import Unreachable
 from chordmq.topology.inlet import Inlet
-from chordmq.topology.pipe import Health, Pace, Progress, source_of, worst
-from chordmq.topology.pull import Pull, Refused, Source, Traffic
+from chordmq.topology.pipe import Health, Pace, read_schedule, worst
+from chordmq.topology.pull import Caller, Pull, Refused, Source, Traffic
 from chordmq.topology.registry.client import Follower, Seat
 from chordmq.topology.registry.nodes import Node, Registration, Topology
 from chordmq.topology.settings import PipesSettings, patterns
 
 ANSWER_S = 10.0
 LOOK_S_MIN = 1.0
-KEEP_S = 1.0
-HEADROOM_BYTES = 64 * 1024
-"""By how much a copied topic takes larger batches: origins and positions are added to them."""
-SIZE_SETTING = "max.message.bytes"
-SIZE_DEFAULT = 1_048_588
 
 log = structlog.get_logger(__name__)
 
 Key = tuple[str, str, int]
 """URL of the source, topic, partition."""
-_KEPT = msgspec.json.Decoder(dict[str, Progress])
 
 
 class Pipes:
@@ -44,22 +38,21 @@ class Pipes:
     def __init__(self, settings: PipesSettings, broker: Broker, data_dir: Path, url: str) -> None:
         self._settings = settings
         self._broker = broker
-        self._kept_file = data_dir / "pipes.json"
         self._traffic = Traffic(
             settings=settings,
             clock=broker.clock,
-            own=broker.cluster_id,
-            pace=Pace(settings.bytes_per_s),
+            pace=Pace(settings.bytes_per_s, read_schedule(settings.schedule)),
+            context=settings.context(),
             chance=random.Random(),  # noqa: S311 (no secret)
         )
-        self._url = settings.url or url
+        self._url = url
+        self._own = cluster_number(broker.cluster_id)
         self.node = settings.node or broker.cluster_id
         self._changed = asyncio.Event()
         self._inlets: dict[tuple[bytes, int], Inlet] = {}
         self.pulls: dict[Key, Pull] = {}
         self._running: dict[Key, asyncio.Task[None]] = {}
         self._looking: dict[str, asyncio.Task[None]] = {}
-        self._kept = self._read_kept()
         self.follower = self._follower(data_dir) if settings.registry else None
 
     async def run(self) -> None:
@@ -67,7 +60,6 @@ class Pipes:
         async with asyncio.TaskGroup() as tasks:
             if self.follower is not None:
                 tasks.create_task(self.follower.run())
-            tasks.create_task(self._keep())
             while True:
                 self._changed.clear()
                 sources = self._sources()
@@ -103,6 +95,7 @@ class Pipes:
                       sum(one.repeated for one in inlets))  # fmt: skip
         yield counter("chordmq_pipes_bytes", "Bytes of batches that came.", traffic.bytes)
         yield counter("chordmq_pipes_failures", "Requests that failed.", traffic.failures)
+        yield from breaker_measures(traffic.breakers.values())
         yield gauge("chordmq_pipes_registry", "Whether the registry answers.",
                     bool(self.follower and self.follower.is_connected))  # fmt: skip
 
@@ -111,18 +104,29 @@ class Pipes:
             registry=self._settings.registry,
             node=self.node,
             token=self._settings.registry_token,
+            context=self._traffic.context,
             cache=data_dir / "topology.json",
         )
         return Follower(seat, self._describe, self._changed.set)
 
     def _describe(self) -> Registration:
         return Registration(
-            url=self._url,
+            url=self._settings.url or self._urls(),
             role=self._settings.wanted_role,
             labels=self._settings.label_pairs,
             capacity=self._settings.capacity,
             health=self.health.name,  # type: ignore[arg-type]
             lag=self.lag,
+        )
+
+    def _urls(self) -> str:
+        """Return where others find this node, and the rest of its cluster: any of them will do."""
+        clustering = self._broker.clustering
+        if clustering is None:
+            return self._url
+        found = [member.endpoint("http") for member in clustering.members.all()]
+        return ",".join(
+            f"{'https' if one.tls else 'http'}://{one.host}:{one.port}" for one in found if one
         )
 
     def _sources(self) -> list[tuple[Source, str]]:
@@ -138,41 +142,42 @@ class Pipes:
 
     async def _follow(self, source: Source, wanted: str, tasks: asyncio.TaskGroup) -> None:
         """Have a pull for each partition that a source has and this node wants."""
-        client = HttpClient(source.url, self._settings.token)
-        try:
-            about = await _ask(client, "/v1/info")
-            listed = await _ask(client, "/v1/topics")
-            for row in listed["topics"]:
-                if row["internal"] or not _matches(wanted, row["name"]):
-                    continue
-                topic = await self._ensure(client, row["name"], row["partitions"])
-                self._pull(source, source_of(about["cluster_id"], row["id"]), topic, tasks)
-        except (Unreachable, Refused, ChordMQError, KeyError) as error:
-            log.debug("a source cannot be asked for its topics", source=source.url, why=str(error))
-        finally:
-            client.close()
+        caller = Caller(source, self._settings.token, self._traffic.context)
+        for _ in source.urls:
+            try:
+                await self._find(caller, wanted, tasks)
+                break
+            except (Unreachable, Refused, ChordMQError, KeyError) as error:
+                log.debug("a source cannot be asked for topics", source=source.url, why=str(error))
+        caller.close()
 
-    def _pull(self, source: Source, origin: str, topic: Topic, tasks: asyncio.TaskGroup) -> None:
+    async def _find(self, caller: Caller, wanted: str, tasks: asyncio.TaskGroup) -> None:
+        about = await _ask(caller, "/v1/info")
+        for row in (await _ask(caller, "/v1/topics"))["topics"]:
+            if not row["internal"] and _matches(wanted, row["name"]):
+                topic = await self._ensure(caller, row["name"], row["partitions"])
+                origin = origin_id(about["cluster_id"], row["id"])
+                self._pull(caller.source, origin, topic, tasks)
+
+    def _pull(self, source: Source, origin: int, topic: Topic, tasks: asyncio.TaskGroup) -> None:
         for partition in topic.partitions:
             key = (source.url, topic.name, partition.index)
             pull = self.pulls.get(key)
-            if pull is not None and pull.origin == origin and not pull.inlet.partition.is_closed:
-                continue
-            self._end(key)
             place = (topic.id, partition.index)
             inlet = self._inlets.get(place)
             if inlet is None or inlet.partition is not partition:
-                self._inlets[place] = Inlet(partition, self._kept.get(_name(*place)))
-            self.pulls[key] = pull = Pull(source, origin, self._inlets[place], self._traffic)
+                inlet = self._inlets[place] = Inlet(partition, self._own)
+            if pull is not None and pull.origin == origin and pull.target is inlet:
+                continue
+            self._end(key)
+            self.pulls[key] = pull = Pull(source, origin, inlet, self._traffic)
             self._running[key] = tasks.create_task(pull.run())
 
-    async def _ensure(self, client: HttpClient, name: str, partitions: int) -> Topic:
+    async def _ensure(self, caller: Caller, name: str, partitions: int) -> Topic:
         """Return the topic here that takes the copies; made if it is not there."""
         topic = self._broker.topics.find(name)
         if topic is None:
-            settings = dict((await _ask(client, f"/v1/topics/{name}"))["settings"])
-            size = int(settings.get(SIZE_SETTING, SIZE_DEFAULT)) + HEADROOM_BYTES
-            settings[SIZE_SETTING] = str(size)
+            settings = (await _ask(caller, f"/v1/topics/{name}"))["settings"]
             try:
                 return await self._broker.topics.create(name, partitions, settings=settings)
             except TopicExists:
@@ -208,35 +213,12 @@ class Pipes:
         except TimeoutError:
             return
 
-    async def _keep(self) -> None:
-        """Keep positions beside the logs: for logs of which retention has left nothing."""
-        while True:
-            await asyncio.sleep(KEEP_S)
-            now = {_name(*place): one.known for place, one in self._inlets.items()}
-            known = {name: one.copied() for name, one in now.items() if one is not None}
-            if {**self._kept, **known} != self._kept:
-                self._kept |= known
-                body = msgspec.json.encode(self._kept)
-                await asyncio.to_thread(replace, self._kept_file, body)
 
-    def _read_kept(self) -> dict[str, Progress]:
-        try:
-            return _KEPT.decode(self._kept_file.read_bytes())
-        except (FileNotFoundError, msgspec.DecodeError):
-            return {}
-
-
-async def _ask(client: HttpClient, path: str) -> dict[str, Any]:
-    answer = await client.ask("GET", path, timeout_s=ANSWER_S)
-    if answer.status != HTTPStatus.OK:
-        raise Refused(f"{path}: {answer.status}")
+async def _ask(caller: Caller, path: str) -> dict[str, Any]:
+    answer = await caller.ask("GET", path, timeout_s=ANSWER_S)
     body: dict[str, Any] = msgspec.json.decode(answer.body)
     return body
 
 
 def _matches(wanted: str, name: str) -> bool:
     return any(pattern.fullmatch(name) for pattern in patterns(wanted))
-
-
-def _name(topic_id: bytes, partition: int) -> str:
-    return f"{topic_id.hex()}/{partition}"

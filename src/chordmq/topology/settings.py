@@ -1,9 +1,12 @@
 """What can be set for a node's place in the tree, and for its pipes."""
 
 import re
+import ssl
 from dataclasses import dataclass, field
 
+from chordmq.client.security import Security
 from chordmq.errors import InvalidSetting
+from chordmq.topology.pipe import read_schedule
 from chordmq.topology.registry.nodes import CAPACITY, RANKS, Role
 
 
@@ -14,7 +17,7 @@ class PipesSettings:
     registry: str = ""
     """URL of the registry that gives this node its role and parent."""
     parent: str = ""
-    """URL of the parent, where there is no registry."""
+    """URL of the parent, where there is no registry; of a cluster, those of all its nodes."""
     node: str = ""
     """What this node is called in the registry; its cluster id if nothing is said."""
     role: str = ""
@@ -39,6 +42,14 @@ class PipesSettings:
     """How much is asked for at once, for each partition."""
     bytes_per_s: int = 0
     """A limit on what all pipes of this node take from the network; 0 for none."""
+    schedule: str = ""
+    """Other limits by the time of day in UTC: `08:00-20:00=off,20:00-22:00=65536`."""
+    tls_ca: str = ""
+    """PEM file with the authorities that other nodes and the registry are checked against."""
+    tls_certificate: str = ""
+    """PEM file with the certificate that this node shows them, and its key unless given apart."""
+    tls_key: str = ""
+    """PEM file with the key of the certificate."""
     topics_interval_s: float = 2.0
     """How often other nodes are asked whether they have new topics."""
 
@@ -58,6 +69,13 @@ class PipesSettings:
         parts = [part.partition("=") for part in self.labels.split(",") if part.strip()]
         return {name.strip(): text.strip() for name, _, text in parts}
 
+    def context(self) -> ssl.SSLContext | None:
+        """Return what TLS needs beyond the authorities of the system, if anything."""
+        security = Security(
+            tls_ca=self.tls_ca, tls_certificate=self.tls_certificate, tls_key=self.tls_key
+        )
+        return security.context()
+
     def check(self) -> None:
         """Raise InvalidSetting for what cannot be meant."""
         if self.role and self.wanted_role is None:
@@ -68,9 +86,13 @@ class PipesSettings:
             except re.error as error:
                 raise InvalidSetting(f"pipes.{name}: not a regular expression: {error}") from None
         for name in ("registry", "parent", "url"):
-            text = getattr(self, name)
-            if text and not text.startswith(("http://", "https://")):
-                raise InvalidSetting(f"pipes.{name}: {text!r} is no http:// or https:// address")
+            for text in filter(None, getattr(self, name).split(",")):
+                if not text.strip().startswith(("http://", "https://")):
+                    raise InvalidSetting(f"pipes.{name}: {text!r} is no http:// or https:// URL")
+        try:
+            read_schedule(self.schedule)
+        except ValueError as error:
+            raise InvalidSetting(f"pipes.schedule: {error}") from None
         if self.upstream and not self.registry:
             raise InvalidSetting("pipes.upstream needs pipes.registry, which knows the children")
 

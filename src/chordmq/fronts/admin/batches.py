@@ -38,13 +38,11 @@ async def read_batches(call: Call, query: BatchesQuery) -> Response:
     what was deleted, aborted or no data; `Chordmq-End-Offset` where the partition ends.
     """
     call.delivers()
-    name = call.path("topic")
-    call.check(Operation.READ, Kind.TOPIC, name)
-    partition = call.broker.partition(name, _index(call))
-    partition.check_leading()
+    partition = readable(call)
     feed = Feed({0: partition}, {0: query.offset})
     if query.offset > partition.log.end_offset:
-        raise OffsetOutOfRange(f"{name} ends at {partition.log.end_offset}, before {query.offset}")
+        end = partition.log.end_offset
+        raise OffsetOutOfRange(f"{partition.topic} ends at {end}, before {query.offset}")
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + query.wait_ms / 1000
     with call.living_by_login(feed.wake), closing(feed):
@@ -74,6 +72,19 @@ def _take(partition: Partition, offset: int, max_bytes: int) -> tuple[list[memor
             found.append(batch)
         offset = header.next_offset
     return found, offset
+
+
+def readable(call: Call) -> Partition:
+    """Return the partition in the path, if the client may read it here."""
+    call.check(Operation.READ, Kind.TOPIC, call.path("topic"))
+    partition = partition_of(call)
+    partition.check_leading()
+    return partition
+
+
+def partition_of(call: Call) -> Partition:
+    """Return the partition in the path."""
+    return call.broker.partition(call.path("topic"), _index(call))
 
 
 def _index(call: Call) -> int:

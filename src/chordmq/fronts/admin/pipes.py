@@ -75,8 +75,8 @@ def _states(pipes: "Pipes") -> list[PipeState]:
             partition=partition,
             health=pull.vitals.health.name,
             lag=pull.vitals.lag,
-            copied=pull.inlet.records,
-            repeated=pull.inlet.repeated,
+            copied=pull.target.records,
+            repeated=pull.target.repeated,
             error=pull.error,
         )
         for (_, topic, partition), pull in sorted(pipes.pulls.items())

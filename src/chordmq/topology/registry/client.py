@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import ssl
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ class Seat:
     registry: str
     node: str
     token: str = ""
+    context: ssl.SSLContext | None = None
     cache: Path
     """The file that keeps the last tree, for starts while the registry is away."""
 
@@ -53,7 +55,8 @@ class Follower:
 
     async def run(self) -> None:
         """Register again and again, and hear of changes the moment they happen."""
-        beats, news = (HttpClient(self._seat.registry, self._seat.token) for _ in range(2))
+        seat = self._seat
+        beats, news = (HttpClient(seat.registry, seat.token, seat.context) for _ in range(2))
         with closing(beats), closing(news):
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._beat(beats))
@@ -110,7 +113,7 @@ class Follower:
         if heard.version == self.topology.version:
             return
         self.topology = heard
-        await asyncio.to_thread(replace, self._seat.cache, answer.body)
+        await asyncio.to_thread(replace, self._seat.cache, bytes(answer.body))
         self._changed()
 
 
