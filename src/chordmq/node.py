@@ -35,6 +35,7 @@ from chordmq.fronts.admin.http3 import Http3
 from chordmq.fronts.admin.login import Door, is_local_name
 from chordmq.fronts.admin.measures import http_measures
 from chordmq.fronts.amqp.connection import open_amqp
+from chordmq.fronts.amqp1.connection import open_amqp1
 from chordmq.fronts.capnp.front import open_capnp
 from chordmq.fronts.framed.connection import open_framed
 from chordmq.fronts.grpc.front import open_grpc
@@ -72,7 +73,7 @@ FRONTS: dict[str, Open] = {
     "provider": open_provider,
     "capnp": open_capnp,
     "grpc": open_grpc,
-    "amqp": open_amqp,
+    "amqp": partial(open_amqp, newer=open_amqp1),
 }
 """The fronts that have a listener and nothing else of the node's; settings by the same name."""
 

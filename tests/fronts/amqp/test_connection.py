@@ -94,7 +94,7 @@ def test_whatever_is_done_to_a_byte_costs_only_its_sender(node: RunningNode, nam
 
 
 @pytest.mark.parametrize(
-    "greeting", [b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00", b"GET / HTTP/1.1\r\n\r\n", b"x"]
+    "greeting", [b"AMQP\x00\x02\x00\x00", b"AMQP\x00\x00\x09\x00", b"GET / HTTP/1.1\r\n\r\n", b"x"]
 )
 def test_other_protocols_hear_which_one_is_spoken_here(node: RunningNode, greeting: bytes) -> None:
     with opened(node) as client:

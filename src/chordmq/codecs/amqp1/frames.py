@@ -70,6 +70,8 @@ class FrameReader:
 
     def __init__(self, frame_max: int) -> None:
         self.frame_max = frame_max
+        self.parts = 0
+        """Bytes of messages of which only a part has come, kept elsewhere."""
         self._rest = b""
 
     @property
@@ -79,8 +81,8 @@ class FrameReader:
 
     @property
     def held(self) -> int:
-        """Return how many bytes of unfinished frames are kept."""
-        return len(self._rest)
+        """Return how many bytes of unfinished frames and messages are kept."""
+        return len(self._rest) + self.parts
 
     def receive(self, data: bytes) -> list[Event]:
         """Return the events that the bytes complete; raise FrameFault for what is no frame."""
@@ -166,7 +168,12 @@ def transfer_frame(
 
 
 def message_frames(
-    channel: int, handle: int, delivery: tuple[int, bytes], message: bytes, frame_max: int
+    channel: int,
+    handle: int,
+    delivery: tuple[int, bytes],
+    settled: bool,
+    message: bytes,
+    frame_max: int,
 ) -> list[bytes]:
     """Return the frames of a message that does not fit into one."""
     size_max = frame_max - TRANSFER_OVERHEAD
@@ -175,6 +182,6 @@ def message_frames(
         transfer = Transfer(handle=handle, more=start + size_max < len(message))
         if not start:
             transfer.delivery_id, transfer.delivery_tag = delivery
-            transfer.message_format, transfer.settled = 0, False
+            transfer.message_format, transfer.settled = 0, settled
         frames.append(frame(channel, transfer, message[start : start + size_max]))
     return frames

@@ -6,7 +6,7 @@ and of the annotations and properties (4), these sections, and the footer.
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
@@ -57,6 +57,8 @@ class BodyKind(IntEnum):
     """A value that is bytes."""
     SECTIONS = 3
     """Any other sections, as they came."""
+    NULL = 4
+    """A value that is null; the record has none."""
 
 
 class Message(NamedTuple):
@@ -163,6 +165,8 @@ def _body(data: bytes, body: list[tuple[int, int, int, int]]) -> tuple[BodyKind,
     code, start, value_at, end = body[0]
     if code == DATA and data[value_at] not in (0xA0, 0xB0):
         raise DecodeError("a data section that is not binary")
+    if len(body) == 1 and code == VALUE and data[value_at] == values.NULL[0]:
+        return BodyKind.NULL, b""
     if len(body) == 1 and code in (DATA, VALUE):
         narrow = {0xA0: BodyKind.BINARY, 0xA1: BodyKind.TEXT}.get(data[value_at])
         wide = {0xB0: BodyKind.BINARY, 0xB1: BodyKind.TEXT}.get(data[value_at])
@@ -177,6 +181,8 @@ def write_body(kind: BodyKind, body: bytes) -> bytes:
     """Return the sections of a body."""
     if kind is BodyKind.SECTIONS:
         return body
+    if kind is BodyKind.NULL:
+        return b"\x00\x53\x77" + values.NULL
     if kind is BodyKind.DATA:
         return b"\x00\x53\x75" + values.binary(body)
     if kind is BodyKind.BINARY:
@@ -249,3 +255,50 @@ def read_kept(value: bytes, body: bytes) -> Message:
         return Message(header, head, BodyKind(kind), body, value[end:])
     except (struct.error, ValueError) as fault:
         raise DecodeError(f"what is kept of a message cannot be read: {fault}") from fault
+
+
+@lru_cache(maxsize=CACHED)
+def _header_on_its_way(header: bytes, failures: int, is_first: bool) -> bytes:
+    try:
+        read = read_header(header)
+    except DecodeError:
+        read = MessageHeader()
+    changed = replace(read, first_acquirer=is_first, delivery_count=min(failures, 2**32 - 1))
+    return changed.to_bytes()
+
+
+def write_message(
+    message: Message, annotations: bytes, failures: int = 0, *, is_first: bool = True
+) -> bytes:
+    """Return a message as it is delivered: how often it has failed, and with annotations of ours.
+
+    `annotations` are pairs of values, as bytes; each has one byte for its name's size.
+    """
+    head = message.head
+    if annotations:
+        head = _annotated(head, annotations)
+    return b"".join(
+        (
+            _header_on_its_way(message.header, failures, is_first),
+            head,
+            write_body(message.kind, message.body),
+            message.footer,
+        )
+    )
+
+
+def _annotated(head: bytes, annotations: bytes) -> bytes:
+    count, at = 0, 0
+    while at < len(annotations):
+        at = skip_value(annotations, at)
+        count += 1
+    if head:
+        code, at = _descriptor(head, 0)
+        if code == ANNOTATIONS:
+            end = skip_value(head, at)
+            own, _ = read_value(head, at)
+            items = b"".join(values.write_value(one) for pair in own.items() for one in pair)
+            own_count = 2 * len(own)
+            both = values.compound(0xC1, own_count + count, items + annotations)
+            return values.described(ANNOTATIONS, both) + head[end:]
+    return values.described(ANNOTATIONS, values.compound(0xC1, count, annotations)) + head

@@ -8,13 +8,10 @@ from typing import Any
 import structlog
 from pamqp import base, commands
 
-from chordmq.broker.partition import Partition
 from chordmq.broker.presence import ClientFacts
 from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.virtual_host import VirtualHost
-from chordmq.broker.security.acl import Operation
-from chordmq.broker.security.meter import Meter
-from chordmq.broker.security.principal import ANONYMOUS, Login
+from chordmq.broker.security.principal import ANONYMOUS
 from chordmq.codecs.amqp.frames import (
     FRAME_MIN,
     Beat,
@@ -45,7 +42,6 @@ Connection = commands.Connection
 LOGIN_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 5.0
 BLOCKED_INTERVAL_S = 0.5
-EXPIRED = "the token has expired"
 UNANSWERED_BYTES_MAX = 8 * 1024 * 1024
 """Of messages that are being stored, above which no more are read."""
 COUNTING = (
@@ -76,23 +72,18 @@ class AmqpConnection(Wire):
     """
 
     def __init__(self, front: AmqpFront) -> None:
-        super().__init__(front.listener, front.settings.message_size_max, front.newer)
+        super().__init__(front)
         self.front = front
         self.vhost: VirtualHost
         self.publisher = Publisher(self)
         self.thirsty: dict[Queue, None] = {}
         """Queues whose consumers have room again."""
         self.login_name = ""
-        self.meter = Meter(front.broker.permissions.quotas, front.listener.clock)
         self._number = secrets.token_urlsafe(12)
-        self._principal = ANONYMOUS
         self._properties: dict[str, Any] = {}
         self._channels: dict[int, Channel] = {}
         self._channels_max = front.settings.channels_max
         self._is_blocked = False
-        self._expiry: asyncio.TimerHandle | None = None
-        """When the token that has let the client in expires."""
-        self._connected_ms = front.listener.clock.now_ms()
 
     # What the client's task does.
 
@@ -117,7 +108,7 @@ class AmqpConnection(Wire):
             if not await self.greeted():
                 return
             await self._open()
-        self.meter.user = self._principal.name
+        self.meter.user = self.principal.name
         self.meter.client = str(self._properties.get("connection_name", ""))
         self.front.enter(self)
         while not self.is_closing:
@@ -178,31 +169,19 @@ class AmqpConnection(Wire):
             if not self.wants("authentication_failure_close"):
                 raise asyncio.CancelledError from None
             raise Fault(403, f"login was refused using {answer.mechanism}: {error}") from None
-        self._principal = login.principal
-        self._hold(login)
-        self.login_name = self._principal.name
-        if self._principal is ANONYMOUS and answer.mechanism == "PLAIN":
+        self.hold(login)
+        self.login_name = self.principal.name
+        if self.principal is ANONYMOUS and answer.mechanism == "PLAIN":
             self.login_name = data.split(b"\0")[1].decode(errors="replace")
-
-    def _hold(self, login: Login) -> None:
-        """Have the connection end with what has let it in."""
-        if self.front.authenticator is not None:
-            self.front.authenticator.logins.hold(self, login, self.force)
-        if self._expiry is not None:
-            self._expiry.cancel()
-        if login.expires_ms is not None:
-            left_s = (login.expires_ms - self.front.listener.clock.now_ms()) / 1000
-            loop = asyncio.get_running_loop()
-            self._expiry = loop.call_later(max(left_s, 0.0), self.force, EXPIRED)
 
     async def _renew(self, secret: Any) -> None:
         """Let a client go on with a new token."""
         text = secret if isinstance(secret, str) else bytes(secret).decode(errors="replace")
         try:
-            login = await renew(self.front.authenticator, text, self.host, self._principal)
+            login = await renew(self.front.authenticator, text, self.host, self.principal)
         except AuthenticationFailed as error:
             raise Fault(530, str(error)) from None
-        self._hold(login)
+        self.hold(login)
         self.tell(Connection.UpdateSecretOk())
 
     def _tune(self, answer: commands.Connection.TuneOk) -> None:
@@ -337,14 +316,6 @@ class AmqpConnection(Wire):
 
     # What channels ask.
 
-    def check(self, operation: Operation, topic: str) -> None:
-        """Raise TopicAccessDenied unless the client may do this with the topic."""
-        self.front.check(self._principal, self.host, operation, topic)
-
-    def check_publish(self, topic: str) -> None:
-        """Raise TopicAccessDenied unless the client may publish to the topic."""
-        self.check(Operation.WRITE, topic)
-
     def wants(self, capability: str) -> bool:
         """Return whether the client has said that it understands something."""
         capabilities = self._properties.get("capabilities")
@@ -400,32 +371,6 @@ class AmqpConnection(Wire):
             self.tell(Connection.Unblocked())
         self._arrived.set()
 
-    def _charge(self, sent: int) -> None:
-        """Charge what was sent, and what came before, to the client's quotas."""
-        meter = self.meter
-        if meter.is_on:
-            meter.fetched += sent
-            wait_s = meter.wait_s()
-            if wait_s > 0 and not self.is_throttled:
-                self.is_throttled = True
-                asyncio.get_running_loop().call_later(wait_s, self._go_on)
-
-    def _go_on(self) -> None:
-        self.is_throttled = False
-        self._arrived.set()
-        if not self._is_closed:
-            self._thirst()
-
-    def audit(self, partition: Partition, offset: int, count: int) -> None:
-        """Note some of what was published in the audit trail, as many as it asks for."""
-        audit = self.front.broker.audit
-        if audit.sample:
-            who = f"User:{self._principal.name}"
-            for number in range(offset, offset + count):
-                if audit.is_sampled():
-                    place = f"{partition.topic}-{partition.index} offset {number}"
-                    audit.record(who=who, host=self.host, act="publish", obj=place)
-
     def facts(self) -> ClientFacts:
         """Return what is known of the client now."""
         channels = self._channels.values()
@@ -433,9 +378,9 @@ class AmqpConnection(Wire):
             id=self._number,
             name=str(self._properties.get("connection_name", "")),
             protocol="amqp-0-9-1",
-            user=self._principal.name,
+            user=self.principal.name,
             host=self.host,
-            connected_ms=self._connected_ms,
+            connected_ms=self.connected_ms,
             subscriptions=[c.queue.name for one in channels for c in one.consumers.values()],
         )
 
@@ -452,18 +397,13 @@ class AmqpConnection(Wire):
 
     def _leave(self) -> None:
         """Give back what the client had."""
-        if self.front.authenticator is not None:
-            self.front.authenticator.logins.release(self)
-        if self._expiry is not None:
-            self._expiry.cancel()
+        self.release()
         for channel in list(self._channels.values()):
             channel.close()
         self._channels.clear()
         self.thirsty.clear()
         self.front.queues.disown(self)
         self.front.leave(self)
-        if self._heartbeat is not None:
-            self._heartbeat.cancel()
 
 
 def _close(kind: Any, fault: Fault) -> base.Frame:

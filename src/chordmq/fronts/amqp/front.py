@@ -6,9 +6,7 @@ from typing import Protocol
 from chordmq.broker.broker import Broker
 from chordmq.broker.presence import Client
 from chordmq.broker.queues.queues import Queues
-from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.security.auth import Authenticator
-from chordmq.broker.security.principal import Principal
 from chordmq.codecs.amqp.content import Envelope
 from chordmq.fronts.amqp.settings import AmqpSettings
 from chordmq.fronts.listener import Listener
@@ -43,12 +41,6 @@ class AmqpFront:
     messages_in: int = 0
     messages_out: int = 0
     returned: int = 0
-
-    def check(self, principal: Principal, host: str, operation: Operation, topic: str) -> None:
-        """Raise TopicAccessDenied unless the client may do this with the topic."""
-        permissions = self.broker.permissions
-        if permissions.is_enforced:
-            permissions.acl.check(principal, host, operation, Kind.TOPIC, topic)
 
     def enter(self, client: Client) -> None:
         """Take note of a client that is let in."""

@@ -1,15 +1,13 @@
 """Lets AMQP clients in: PLAIN, AMQPLAIN and EXTERNAL, judged by the node's authenticator."""
 
 from chordmq.broker.security.auth import Authenticator
-from chordmq.broker.security.auth_settings import OAUTHBEARER
 from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
 from chordmq.codecs.amqp.tables import read_table
 from chordmq.errors import AuthenticationFailed, DecodeError
 from chordmq.fronts.amqp.errors import Fault
+from chordmq.fronts.plain import PROTOCOL, check_plain, is_token, read_plain
 
 MECHANISMS = "PLAIN AMQPLAIN EXTERNAL ANONYMOUS"
-PROTOCOL = "AMQP"
-TOKEN_START = "eyJ"  # noqa: S105  how every signed token begins: `{"` in base64
 
 
 async def log_in(
@@ -30,37 +28,20 @@ async def log_in(
         return Login(certified)
     if mechanism not in ("PLAIN", "AMQPLAIN"):
         raise Fault(503, f"the mechanisms are {MECHANISMS}")
-    name, password = _plain(response) if mechanism == "PLAIN" else _amqplain(response)
-    if authenticator is None or not authenticator.is_on:
-        return Login(ANONYMOUS)  # nobody can be told from anybody
-    if _is_token(authenticator, password):
-        return await authenticator.check_token(password, host, PROTOCOL)
-    return await authenticator.check_password(name, password, host, "PLAIN")
+    name, password = read_plain(response) if mechanism == "PLAIN" else _amqplain(response)
+    return await check_plain(authenticator, name, password, host)
 
 
 async def renew(
     authenticator: Authenticator | None, secret: str, host: str, principal: Principal
 ) -> Login:
     """Return the login that a new token stands for; it must be of the user who is logged in."""
-    if authenticator is None or not _is_token(authenticator, secret):
+    if authenticator is None or not is_token(authenticator, secret):
         raise AuthenticationFailed("only a token can be renewed, by another of the same issuer")
     login = await authenticator.check_token(secret, host, PROTOCOL)
     if login.principal.name != principal.name:
         raise AuthenticationFailed("the token is another user's")
     return login
-
-
-def _is_token(authenticator: Authenticator, text: str) -> bool:
-    """Return whether a password is a signed token (JWT) of an issuer that is trusted."""
-    is_signed = text.startswith(TOKEN_START) and text.count(".") == 2
-    return is_signed and OAUTHBEARER in authenticator.mechanisms
-
-
-def _plain(response: bytes) -> tuple[str, str]:
-    parts = response.split(b"\0")
-    if len(parts) != 3:
-        raise AuthenticationFailed("the response is not that of PLAIN")
-    return _text(parts[1]), _text(parts[2])
 
 
 def _amqplain(response: bytes) -> tuple[str, str]:
@@ -72,10 +53,3 @@ def _amqplain(response: bytes) -> tuple[str, str]:
     if not isinstance(name, str) or not isinstance(password, str):
         raise AuthenticationFailed("AMQPLAIN needs LOGIN and PASSWORD")
     return name, password
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise AuthenticationFailed("names and passwords are UTF-8") from None

@@ -12,25 +12,23 @@ from chordmq.codecs.amqp.frames import (
     method_frame,
 )
 from chordmq.fronts import wire
-from chordmq.fronts.listener import Listener
-from chordmq.fronts.opening import Connect
+from chordmq.fronts.amqp.front import AmqpFront
+from chordmq.fronts.guest import Guest
 
 NEWER = (b"AMQP\x00\x01", b"AMQP\x03\x01")
 """How clients of AMQP 1.0 begin: at once, or with their login."""
 
 
-class Wire(wire.Wire[Event]):
+class Wire(Guest[Event]):
     """One client's transport; clients of AMQP 1.0 are handed over."""
 
     life_sign = HEARTBEAT_FRAME
 
-    def __init__(
-        self, listener: Listener, message_size_max: int, newer: Connect | None = None
-    ) -> None:
-        self.reader = FrameReader(message_size_max)
-        super().__init__(listener, self.reader)
+    def __init__(self, front: AmqpFront) -> None:
+        self.reader = FrameReader(front.settings.message_size_max)
+        super().__init__(front.listener, self.reader, front.broker, front.authenticator)
         self.frame_max = FRAME_MIN
-        self._newer = newer
+        self._newer = front.newer
         self._header = b""
 
     async def greeted(self) -> bool:

@@ -1,0 +1,197 @@
+"""Links on which a topic's records go to a client that has a place of its own in it."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from chordmq.broker.feed import Feed, Offsets, offset_at
+from chordmq.broker.groups.membership import Identity
+from chordmq.broker.groups.offsets import Commit
+from chordmq.broker.partition import Partition
+from chordmq.broker.queues.translation import message_of_record
+from chordmq.broker.topic import Topic
+from chordmq.codecs.amqp1 import values
+from chordmq.codecs.amqp1.composites import Error, Flow, Transfer
+from chordmq.codecs.amqp1.sections import write_message
+from chordmq.codecs.amqp1.values import Described, Timestamp
+from chordmq.errors import ChordMQError, InvalidRequest
+from chordmq.fronts.amqp1.errors import DELETED, NOT_ALLOWED, LinkFault
+from chordmq.fronts.amqp1.sending import Credit
+
+if TYPE_CHECKING:
+    from chordmq.fronts.amqp1.session import Session
+
+log = structlog.get_logger(__name__)
+
+OFFSET_FILTER = "rabbitmq:stream-offset-spec"
+MESSAGES_AT_ONCE = 1000
+BYTES_AT_ONCE = 256 * 1024
+COMMIT_DELAY_S = 0.05
+_OFFSET = values.symbol("x-stream-offset")
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+def start_of(topic: Topic, filters: Mapping[Any, Any] | None) -> Offsets:
+    """Return where a client wants to begin: at the end, unless a filter says otherwise."""
+    wanted = (filters or {}).get(OFFSET_FILTER, "next")
+    if isinstance(wanted, Described):
+        wanted = wanted.value
+    return {one.index: _start(one, wanted) for one in topic.partitions}
+
+
+def _start(partition: Partition, wanted: Any) -> int:
+    first, end = partition.log.start_offset, partition.stable_offset
+    if isinstance(wanted, Timestamp):
+        return offset_at(partition, wanted)
+    if isinstance(wanted, int) and not isinstance(wanted, bool):
+        return min(max(wanted, first), end)
+    places = {"first": first, "last": max(end - 1, first), "next": end}
+    if wanted not in places:
+        raise InvalidRequest(f"{wanted!r:.60}: an offset is first, last, next, a number or a time")
+    return places[wanted]
+
+
+class TopicLink:
+    """A reader of a topic; what others read does not matter to it.
+
+    A durable one keeps its place as the committed offsets of a group: that of the first message
+    which the client has not settled.
+    """
+
+    def __init__(
+        self, session: "Session", handle: int, topic: Topic, offsets: Offsets, *, settled: bool
+    ) -> None:
+        self.session = session
+        self.handle = handle
+        self.group = ""
+        """Whose committed offsets are the client's place; empty if it keeps none."""
+        self._topic = topic
+        self._is_settled = settled
+        self._partitions = dict(enumerate(topic.partitions))
+        self._feed = Feed(self._partitions, offsets)
+        self._held: dict[Place, None] = {}
+        self._credit = Credit()
+        self._is_scheduled = False
+        self._is_closed = False
+        self._commit_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def queue_name(self) -> str | None:
+        """Return the name of the topic."""
+        return self._topic.name
+
+    async def transfer(self, transfer: Transfer, payload: bytes) -> None:
+        """Refuse messages: this link goes the other way."""
+        raise LinkFault(NOT_ALLOWED, "the client is the receiver of this link")
+
+    def flow(self, flow: Flow) -> None:
+        """Take note of the client's credit, and use it."""
+        self._credit.update(flow)
+        self.thirst()
+        if flow.echo and not flow.drain:
+            self._tell()
+
+    def wake(self) -> None:
+        """Take note that the topic has more."""
+        if not self._is_scheduled and not self._is_closed:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self.thirst)
+
+    def thirst(self) -> None:
+        """Deliver what is there, and give up credit that the client does not want kept."""
+        self._is_scheduled = False
+        if self._is_closed:
+            return
+        try:
+            self._pump()
+        except ChordMQError as error:
+            self._end(str(error))
+            return
+        if self._credit.is_draining and (not self._credit.left or self.session.has_room):
+            self._credit.give_up()
+            self._tell(drain=True)
+
+    def _pump(self) -> None:
+        if any(one.is_closed for one in self._partitions.values()):
+            self._end(f"topic {self._topic.name} was deleted")
+            return
+        while self._credit.left > 0 and self.session.has_room:
+            self._feed.skip_gaps()
+            found = self._feed.take(min(self._credit.left, MESSAGES_AT_ONCE), BYTES_AT_ONCE)
+            for index, record in found:
+                message = message_of_record(
+                    self.session.connection.vhost.name, self._topic.name, record
+                )
+                offset = _OFFSET + values.ulong(record.offset)
+                self._credit.spend()
+                place = None if self._is_settled else (index, record.offset)
+                if place is not None:
+                    self._held[place] = None
+                self.session.deliver(self, self.handle, write_message(message, offset), place)
+            if not found:
+                for partition in self._partitions.values():
+                    partition.wait(self)
+                break
+        self.session.wait_for_window(self)
+        if self._is_settled:
+            self._commit_soon()
+
+    def _tell(self, *, drain: bool = False) -> None:
+        flow = self.session.flow_state()
+        flow.handle, flow.delivery_count = self.handle, self._credit.count
+        flow.link_credit, flow.drain = self._credit.left, drain
+        self.session.send(flow)
+
+    def _end(self, reason: str) -> None:
+        self.session.end_link(self.handle, Error(condition=DELETED, description=reason))
+
+    def grow(self) -> None:
+        """Follow partitions that were added."""
+        if len(self._topic.partitions) > len(self._partitions):
+            self._partitions = dict(enumerate(self._topic.partitions))
+            self._feed.close()
+            self._feed = Feed(self._partitions, self._feed.offsets)
+            self.wake()
+
+    # The client's place.
+
+    def settle(self, settled: list[tuple[int, Any]], state: Any) -> None:
+        """Take note that the client is done with messages, whatever it says of them."""
+        for _, place in settled:
+            self._held.pop(place, None)
+        self._commit_soon()
+        if self._credit.left:
+            self.wake()
+
+    def _commit_soon(self) -> None:
+        if self.group and self._commit_timer is None:
+            loop = asyncio.get_running_loop()
+            self._commit_timer = loop.call_later(COMMIT_DELAY_S, self._commit)
+
+    def _commit(self) -> None:
+        self._commit_timer = None
+        self.session.connection.run(self.commit())
+
+    async def commit(self) -> None:
+        """Keep the client's place."""
+        offsets = dict(self._feed.offsets)
+        for index, offset in self._held:
+            offsets[index] = min(offsets[index], offset)
+        commits = [Commit(self._topic.name, index, offset) for index, offset in offsets.items()]
+        groups = self.session.connection.front.broker.groups
+        for error in await groups.commit(self.group, Identity(), commits):
+            if error is not None:
+                log.warning("place not kept", group=self.group, error=str(error))
+
+    def close(self, unsettled: list[Any]) -> None:
+        """End; what the client has not settled is where a durable one begins again."""
+        self._is_closed = True
+        for partition in self._partitions.values():
+            partition.forget(self)
+        if self._commit_timer is not None:
+            self._commit_timer.cancel()
+            self._commit()
