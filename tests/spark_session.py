@@ -1,6 +1,5 @@
 """One Spark for all tests of a worker: starting it takes longer than most of them."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -30,17 +29,19 @@ def spark(session: SparkSession) -> SparkSession:
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Give a local session with two cores and one shuffle partition."""
-    os.environ["JDK_JAVA_OPTIONS"] = JAVA_OPTIONS
     directory = tmp_path_factory.mktemp("spark")
-    started = start_spark(
-        "tests",
-        master="local[2]",
-        directory=directory,
-        settings={
-            "spark.sql.shuffle.partitions": "1",
-            "spark.log.level": "ERROR",
-            "spark.jars": ",".join(map(str, sorted(CONNECTOR.glob("*.jar")))),
-        },
-    )
+    # Other programs in Java that tests start have options of their own.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+        started = start_spark(
+            "tests",
+            master="local[2]",
+            directory=directory,
+            settings={
+                "spark.sql.shuffle.partitions": "1",
+                "spark.log.level": "ERROR",
+                "spark.jars": ",".join(map(str, sorted(CONNECTOR.glob("*.jar")))),
+            },
+        )
     yield started
     started.stop()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from chordmq.client.security import Security
 from chordmq_spark.models import Models
 
 
@@ -27,9 +28,8 @@ class PipelineSettings:
     late: str = "1 minute"
     offline_s: float = 60.0
     models: Models = field(default_factory=Models)
-    user: str = ""
-    password: str = field(default="", repr=False)
-    tls_ca: str = ""
+    security: Security = field(default_factory=Security)
+    """Who the pipeline is to the broker; a client's certificate is read where Spark's tasks run."""
 
     @property
     def devices(self) -> str:
@@ -38,6 +38,16 @@ class PipelineSettings:
 
     def connection(self) -> dict[str, str]:
         """Return the options that sources and sinks share."""
+        who = self.security
+        said = {
+            "user": who.user,
+            "password": who.password,
+            "token": who.token,
+            "mechanism": who.mechanism,
+            "tls": "true" if who.tls else "",
+            "tlsCa": who.tls_ca,
+            "tlsCertificate": who.tls_certificate,
+            "tlsKey": who.tls_key,
+        }
         options = {"kafka.bootstrap.servers": self.bootstrap}
-        said = {"user": self.user, "password": self.password, "tlsCa": self.tls_ca}
         return options | {name: value for name, value in said.items() if value}

@@ -38,6 +38,14 @@ class Options:
     rows_per_task: int = ROWS_PER_TASK_MAX
     fail_on_data_loss: bool = True
     with_headers: bool = False
+    with_envelope: bool = False
+    columns: tuple[str, ...] = ()
+    """The columns to make, when no schema says it; empty for all."""
+    push_filters: bool = False
+    data_directory: str = ""
+    """The directory of a node on this machine, whose files are read instead of asking it."""
+    archive: str = ""
+    """The directory of an archive, for what the log no longer has."""
     read_committed: bool = True
     group: str = ""
     """Where to commit the query's progress, for those who watch its lag; empty commits nothing."""
@@ -78,7 +86,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         raise BadOption(f"give only one of subscribe, subscribePattern and assign, not {chosen}")
     return Options(
         bootstrap=bootstrap or "localhost:9092",
-        topics=tuple(name.strip() for name in options.get("subscribe", "").split(",") if name),
+        topics=_listed(options, "subscribe"),
         pattern=_pattern(options.get("subscribepattern", "")),
         assigned=assigned,
         start=_bound(options, "starting", "latest" if streaming else "earliest"),
@@ -88,6 +96,11 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         rows_per_task=_number(options, "maxRecordsPerPartition", ROWS_PER_TASK_MAX),
         fail_on_data_loss=_flag(options, "failOnDataLoss", True),
         with_headers=_flag(options, "includeHeaders", False),
+        with_envelope=_flag(options, "includeEnvelope", False),
+        columns=_listed(options, "columns"),
+        push_filters=_flag(options, "pushFilters", False),
+        data_directory=options.get("datadirectory", ""),
+        archive=options.get("archive", ""),
         read_committed=_isolation(options),
         group=options.get("group", options.get("kafka.group.id", "")),
         connection=ConnectionSettings(client_id="chordmq-spark", security=_security(options)),
@@ -96,6 +109,10 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         query=options.get("query", ""),
         batch=_batch(options),
     )
+
+
+def _listed(options: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(one.strip() for one in options.get(name, "").split(",") if one.strip())
 
 
 def _batch(options: Mapping[str, str]) -> int | None:

@@ -1,10 +1,15 @@
 """Reads topics for Spark: plans ranges of offsets on the driver, decodes to Arrow in workers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -12,9 +17,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from chordmq.client.bulk import Bulk, OffsetRange
-from chordmq.records.columns import TYPES, read_columns
+from chordmq.client.bulk import Bulk
+from pyspark_chordmq.filters import Narrowed, narrowed
 from pyspark_chordmq.options import EARLIEST, LATEST, BadOption, Bound, Options
+from pyspark_chordmq.parts import Part, planned, read_part
 from pyspark_chordmq.ranges import (
     Json,
     Offsets,
@@ -22,21 +28,8 @@ from pyspark_chordmq.ranges import (
     from_json,
     limited,
     ranges_between,
-    split,
     to_json,
 )
-
-ROWS_PER_BATCH_MAX = 65_536
-"""Spark takes Arrow batches of any size, but holds one whole in memory on both sides."""
-PLACES: dict[str, pa.DataType] = {"topic": pa.string(), "partition": pa.int32()}
-
-
-class RangePartition(InputPartition):
-    """What one task reads."""
-
-    def __init__(self, part: OffsetRange) -> None:
-        super().__init__(part)
-        self.part = part
 
 
 class BatchReader(DataSourceReader):
@@ -45,6 +38,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: Options, names: list[str]) -> None:
         self._options = options
         self._names = names
+        self._narrowed = Narrowed()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Look up where the table starts and stops, and cut it into tasks."""
@@ -52,18 +46,38 @@ class BatchReader(DataSourceReader):
         with Bulk(options.bulk()) as broker:
             places = options.places(broker)
             first = broker.offsets(dict.fromkeys(places, EARLIEST))
-            start = resolved(broker, options.start, places, "startingOffsets")
-            stop = resolved(broker, options.stop, places, "endingOffsets")
-        if not options.fail_on_data_loss:
+            start = resolved(broker, options, options.start, places, "startingOffsets")
+            stop = resolved(broker, options, options.stop, places, "endingOffsets")
+            since = self._since(broker, places)
+        if not options.fail_on_data_loss and not options.archive:
             start = {place: max(offset, first[place]) for place, offset in start.items()}
-        ranges = ranges_between(start, stop, first)
-        parts = split(ranges, options.tasks_min, options.rows_per_task)
-        return [RangePartition(part) for part in parts]
+        ranges = [
+            self._narrowed.cut(one, since)
+            for one in ranges_between(start, stop, first)
+            if self._narrowed.has((one.topic, one.partition))
+        ]
+        return planned(options, [one for one in ranges if one.size], first)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield Arrow batches; runs in a Python worker."""
-        assert isinstance(partition, RangePartition)
-        return read_range(self._options, self._names, partition.part)
+        assert isinstance(partition, Part)
+        return read_part(self._options, self._names, partition)
+
+    def _since(self, broker: Bulk, places: list[Place]) -> Offsets:
+        """Return the first offsets that can be new enough for the query's filters."""
+        if self._narrowed.since_ms is None:
+            return {}
+        wanted = {place: self._narrowed.since_ms for place in places if self._narrowed.has(place)}
+        return looked_up(broker, self._options, wanted)
+
+
+class FilteringReader(BatchReader):
+    """Reads only the partitions and offsets that a query's filters can let pass."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Narrow what is read; Spark still applies all filters to the rows."""
+        self._narrowed = narrowed(filters)
+        return filters
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -82,7 +96,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Json:
         """Return where a query without checkpoint starts."""
         broker, options = self._open(), self._options
-        return to_json(resolved(broker, options.start, options.places(broker), "startingOffsets"))
+        places = options.places(broker)
+        return to_json(resolved(broker, options, options.start, places, "startingOffsets"))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return how much one batch may take: maxOffsetsPerTrigger, if it is set."""
@@ -96,7 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # A partition that came later starts at its beginning, one that is gone stays where it is.
         fresh = latest.keys() - begin.keys()
         if fresh:
-            begin |= self._open().offsets(dict.fromkeys(sorted(fresh), EARLIEST))
+            begin |= self._first(fresh)
         end = begin | latest
         if isinstance(limit, ReadMaxRows):
             end = limited(begin, end, limit.max_rows)
@@ -113,16 +128,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Cut what one batch reads into tasks."""
         begin, stop = from_json(start), from_json(end)
-        fresh = sorted(stop.keys() - begin.keys())
-        first = self._open().offsets(dict.fromkeys(fresh, EARLIEST))
-        ranges = ranges_between(begin, stop, first)
-        parts = split(ranges, self._options.tasks_min, self._options.rows_per_task)
-        return [RangePartition(part) for part in parts]
+        begin |= self._first(stop.keys() - begin.keys())
+        # Where the log begins matters only to who can also read what it has dropped.
+        edges = self._open().offsets(dict.fromkeys(stop, EARLIEST)) if self._options.archive else {}
+        return planned(self._options, ranges_between(begin, stop, begin), edges)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield Arrow batches; runs in a Python worker."""
-        assert isinstance(partition, RangePartition)
-        return read_range(self._options, self._names, partition.part)
+        assert isinstance(partition, Part)
+        return read_part(self._options, self._names, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Publish the query's progress as a group's offsets, if a group is named."""
@@ -135,6 +149,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._broker.close()
             self._broker = None
 
+    def _first(self, places: Collection[Place]) -> Offsets:
+        times = dict.fromkeys(sorted(places), EARLIEST)
+        return looked_up(self._open(), self._options, times) if times else {}
+
     def _latest(self) -> Offsets:
         broker = self._open()
         return broker.offsets(dict.fromkeys(self._options.places(broker), LATEST))
@@ -145,15 +163,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._broker
 
 
-def resolved(broker: Bulk, bound: Bound, places: list[Place], name: str) -> Offsets:
+def resolved(
+    broker: Bulk, options: Options, bound: Bound, places: list[Place], name: str
+) -> Offsets:
     """Return offsets for every partition, whatever way the option says them."""
     match bound:
         case "earliest":
-            return broker.offsets(dict.fromkeys(places, EARLIEST))
+            return looked_up(broker, options, dict.fromkeys(places, EARLIEST))
         case "latest":
-            return broker.offsets(dict.fromkeys(places, LATEST))
+            return looked_up(broker, options, dict.fromkeys(places, LATEST))
         case int():
-            return broker.offsets(dict.fromkeys(places, bound))
+            return looked_up(broker, options, dict.fromkeys(places, bound))
     assert isinstance(bound, dict)
     if bound.keys() != set(places):
         missing, unknown = set(places) - bound.keys(), bound.keys() - set(places)
@@ -162,26 +182,14 @@ def resolved(broker: Bulk, bound: Bound, places: list[Place], name: str) -> Offs
             f"unknown: {sorted(unknown)}"
         )
     ends = {place: offset for place, offset in bound.items() if offset < 0}
-    return bound | broker.offsets(ends)
+    return bound | looked_up(broker, options, ends)
 
 
-def read_range(options: Options, names: list[str], part: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Fetch a range and yield its records as Arrow batches."""
-    wanted = [name for name in names if name not in PLACES]
-    with Bulk(options.bulk()) as broker:
-        for data, visible in broker.fetch(part):
-            columns = read_columns(data, visible.batches, wanted, start=part.start, stop=part.stop)
-            arrays = columns.arrays | _places(names, part, columns.count)
-            schema = pa.schema([(name, TYPES.get(name) or PLACES[name]) for name in names])
-            whole = pa.RecordBatch.from_arrays([arrays[name] for name in names], schema=schema)
-            for begin in range(0, columns.count, ROWS_PER_BATCH_MAX):
-                yield whole.slice(begin, ROWS_PER_BATCH_MAX)
+def looked_up(broker: Bulk, options: Options, times: dict[Place, int]) -> Offsets:
+    """Return the first offsets at or after some times, in the archive if the log has it not."""
+    found = broker.offsets(times)
+    if not options.archive or set(times.values()) <= {LATEST}:
+        return found
+    from pyspark_chordmq.tier import Tier
 
-
-def _places(names: list[str], part: OffsetRange, count: int) -> dict[str, pa.Array]:
-    values: dict[str, Any] = {"topic": part.topic, "partition": part.partition}
-    return {
-        name: pa.repeat(pa.scalar(values[name], kind), count)
-        for name, kind in PLACES.items()
-        if name in names
-    }
+    return Tier(Path(options.archive), sorted({topic for topic, _ in times})).lowered(times, found)

@@ -19,11 +19,23 @@ from pyspark.sql.types import (
 )
 
 from pyspark_chordmq.options import BadOption, Options, read_options
-from pyspark_chordmq.reader import BatchReader, StreamReader
+from pyspark_chordmq.reader import BatchReader, FilteringReader, StreamReader
 from pyspark_chordmq.writer import BatchWriter, StreamWriter
 
 HEADERS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+ENVELOPE = StructType(
+    [
+        StructField("messageId", StringType()),
+        StructField("timestamp", TimestampType()),
+        StructField("topic", StringType()),
+        StructField("source", StringType()),
+        StructField("correlationId", StringType()),
+        StructField("messageType", StringType()),
+        StructField("version", StringType()),
+        StructField("payload", StringType()),
+    ]
 )
 COLUMNS = StructType(
     [
@@ -35,6 +47,7 @@ COLUMNS = StructType(
         StructField("timestamp", TimestampType()),
         StructField("timestampType", IntegerType()),
         StructField("headers", HEADERS),
+        StructField("envelope", ENVELOPE),
     ]
 )
 
@@ -52,14 +65,20 @@ class ChordMQSource(DataSource):
         return "chordmq"
 
     def schema(self) -> StructType:
-        """Return the columns of Spark's Kafka connector."""
-        if read_options(self._given).with_headers:
-            return COLUMNS
-        return StructType([field for field in COLUMNS.fields if field.name != "headers"])
+        """Return the columns of Spark's Kafka connector, or those that options name."""
+        options = read_options(self._given)
+        if options.columns:
+            return StructType([_known(name) for name in options.columns])
+        left_out = {"headers"} if not options.with_headers else set()
+        left_out |= {"envelope"} if not options.with_envelope else set()
+        return StructType([field for field in COLUMNS.fields if field.name not in left_out])
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return what reads a topic as a table."""
-        return BatchReader(self._source_options(streaming=False), _names(schema))
+        options = self._source_options(streaming=False)
+        # Spark refuses a reader that takes filters unless a setting of the session allows it.
+        kind = FilteringReader if options.push_filters else BatchReader
+        return kind(options, _names(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:
         """Return what reads a topic as a stream."""
@@ -95,16 +114,20 @@ class ChordMQSource(DataSource):
 
 def _names(schema: StructType) -> list[str]:
     """Return the columns to make; refuse those that no record has."""
-    known = {field.name: field.dataType for field in COLUMNS.fields}
     for field in schema.fields:
-        if field.name not in known:
-            raise BadOption(f"records have no column `{field.name}`, but {', '.join(known)}")
-        if field.dataType != known[field.name]:
+        known = _known(field.name)
+        if field.dataType != known.dataType:
             raise BadOption(
-                f"column `{field.name}` is {known[field.name].simpleString()}, "
+                f"column `{field.name}` is {known.dataType.simpleString()}, "
                 f"not {field.dataType.simpleString()}; cast it after reading"
             )
     return [field.name for field in schema.fields]
+
+
+def _known(name: str) -> StructField:
+    if name not in COLUMNS.names:
+        raise BadOption(f"records have no column `{name}`, but {', '.join(COLUMNS.names)}")
+    return COLUMNS[name]
 
 
 def _check(field: StructField) -> None:

@@ -18,9 +18,10 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from chordmq.client.bulk import Bulk
+from chordmq.client.bulk import PATIENCE_S, Bulk
 from chordmq.client.cluster import Cluster
-from chordmq.client.offsets import fetch_committed
+from chordmq.client.codes import RETRIABLE
+from chordmq.client.offsets import TopicPartition, fetch_committed
 from chordmq.client.producer import Producer, ProducerSettings
 from chordmq.client.transaction import Transaction
 from chordmq.clock import SystemClock
@@ -131,7 +132,12 @@ async def _write_once(
 
 async def _done(cluster: Cluster, group: str) -> int:
     """Return the number of the next batch to write; 0 for a new query."""
-    committed = await fetch_committed(await cluster.coordinator(group), group)
+
+    async def ask() -> dict[TopicPartition, int]:
+        return await fetch_committed(await cluster.coordinator(group), group)
+
+    # A broker that has just come up may not have its groups yet.
+    committed = await cluster.retrying(ask, RETRIABLE, PATIENCE_S)
     return max(committed.values(), default=0)
 
 

@@ -14,6 +14,7 @@ from chordmq.client.cluster import Cluster
 from chordmq.client.producer import Producer
 from chordmq.client.transaction import Transaction
 from chordmq.clock import SystemClock
+from chordmq.iot.envelope import Origin, wrap
 from chordmq.records.record import NewRecord
 from tests.running_node import RunningNode
 
@@ -25,6 +26,14 @@ def fill(node: RunningNode, topic: str, records: list[NewRecord], partitions: in
     async def produce() -> None:
         async with Admin(node.bootstrap) as admin:
             await admin.create_topic(topic, partitions)
+        async with Producer(node.bootstrap) as producer:
+            await producer.enqueue_all(topic, records)
+
+    asyncio.run(produce())
+
+
+def fill_more(node: RunningNode, topic: str, records: list[NewRecord]) -> None:
+    async def produce() -> None:
         async with Producer(node.bootstrap) as producer:
             await producer.enqueue_all(topic, records)
 
@@ -82,6 +91,37 @@ def test_a_schema_of_the_user_chooses_columns(
     assert frame.count() == 10
 
 
+def test_envelopes_are_typed_columns_and_what_is_not_asked_for_is_not_there(
+    spark: SparkSession, node: RunningNode, name: str
+) -> None:
+    """P2, E1: fields of the envelope by name; a message without one has null."""
+    origin = Origin(message_id="m-7", now_ms=NOW_MS, topic="a/b/c", source="d7")
+    fill(node, name, [NewRecord(NOW_MS, b"k", wrap(b'{"value": 5}', origin), ())])
+    fill_more(node, name, [NewRecord(NOW_MS, b"k", b"bare")])
+    frame = table(spark, node, name, columns="offset,envelope")
+    assert frame.columns == ["offset", "envelope"]
+    fields = frame.orderBy("offset").select("envelope.messageId", "envelope.payload").collect()
+    assert [tuple(row) for row in fields] == [("m-7", '{"value": 5}'), (None, None)]
+    assert "envelope" in table(spark, node, name, includeEnvelope="true").columns
+
+
+def test_filters_on_place_and_time_narrow_what_is_read(
+    spark: SparkSession, node: RunningNode, name: str
+) -> None:
+    """P2: the answer is the same with and without push-down; the tasks are fewer."""
+    fill(node, name, readings(100), partitions=4)
+    wanted = (
+        f"partition IN (1, 2) AND offset >= 3 AND topic = '{name}' "
+        f"AND timestamp > timestamp_millis({NOW_MS + 20})"
+    )
+    plain = table(spark, node, name).where(wanted)
+    pushed = table(spark, node, name, pushFilters="true").where(wanted)
+    rows = sorted((row.partition, row.offset) for row in pushed.collect())
+    assert rows == sorted((row.partition, row.offset) for row in plain.collect())
+    assert rows
+    assert pushed.rdd.getNumPartitions() < plain.rdd.getNumPartitions()
+
+
 def test_a_range_of_offsets_or_of_time_is_read_and_nothing_else(
     spark: SparkSession, node: RunningNode, name: str
 ) -> None:
@@ -101,12 +141,7 @@ def test_a_stream_goes_on_where_its_checkpoint_is(
     fill(node, source, readings(100))
     query = {"maxOffsetsPerTrigger": 30, "group": f"{name}-lag"}
     run_once(stream(spark, node, source, **query).select("key", "value"), node, sink, tmp_path)
-
-    async def more() -> None:
-        async with Producer(node.bootstrap) as producer:
-            await producer.enqueue_all(source, readings(20, start=100))
-
-    asyncio.run(more())
+    fill_more(node, source, readings(20, start=100))
     run_once(stream(spark, node, source, **query).select("key", "value"), node, sink, tmp_path)
     values = [int(row.value) for row in table(spark, node, sink).collect()]
     assert sorted(values) == list(range(120))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from chordmq.archive.files import file_name
 from chordmq.archive.table import SCHEMA, Archive
 from chordmq.client.bulk import Bulk, OffsetRange
 from chordmq.client.offsets import EARLIEST_TIME, LATEST_TIME
@@ -72,7 +73,7 @@ class Archiver:
     def _write_day(self, part: OffsetRange, day: str, table: pa.Table) -> tuple[Path, int]:
         folder = self._archive.folder(part.topic) / f"date={day}"
         folder.mkdir(parents=True, exist_ok=True)
-        name = f"{part.topic}-{part.partition}-{part.start:020}-{part.stop:020}.parquet"
+        name = file_name(part)
         path, unfinished = folder / name, folder / f"{name}.part"
         pq.write_table(table, unfinished, compression="zstd", compression_level=3)
         _flush(unfinished)

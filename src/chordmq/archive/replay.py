@@ -7,15 +7,18 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from pyarrow.dataset import dataset
 
-from chordmq.archive.table import Archive
+from chordmq.archive.files import MOMENT, covering, read_rows, within
+from chordmq.archive.table import SCHEMA, Archive
+from chordmq.client.bulk import OffsetRange
 from chordmq.client.connection import ConnectionSettings
 from chordmq.client.producer import Producer
 from chordmq.clock import Clock
 from chordmq.records.record import NewRecord
 
 ROWS_AT_ONCE = 5_000
+END = 2**63 - 1
 ORIGIN = ("chordmq.origin.topic", "chordmq.origin.partition", "chordmq.origin.offset")
 
 
@@ -62,37 +65,30 @@ async def replay(
 
 def archived(archive: Archive, wanted: Wanted) -> Iterator[list[NewRecord]]:
     """Yield the wanted records, each partition's in the order of its offsets."""
-    by_partition: dict[int, list[tuple[int, str]]] = {}
-    for path in archive.files(wanted.topic).paths:
-        _, partition, start, _ = path.removesuffix(".parquet").rsplit("-", 3)
-        by_partition.setdefault(int(partition), []).append((int(start), path))
-    for _, files in sorted(by_partition.items()):
-        for group in _same_start(sorted(files)):
-            table = pa.concat_tables([pq.read_table(path) for path in group]).sort_by("offset")
-            yield from _records(table.filter(_filter(wanted)), wanted.topic)
+    files = archive.files(wanted.topic).named
+    for partition in sorted({one.partition for one in files}):
+        whole = OffsetRange(wanted.topic, partition, wanted.start or 0, wanted.stop or END)
+        for piece, paths in covering(files, whole):
+            table = read_rows(paths, within(piece) & _in_time(wanted))
+            yield from _records(table, wanted.topic)
 
 
-def _same_start(files: list[tuple[int, str]]) -> Iterator[list[str]]:
-    """Gather the files of one range, which are one for each of its days."""
-    group: list[str] = []
-    for place, (start, path) in enumerate(files):
-        group.append(path)
-        if place + 1 == len(files) or files[place + 1][0] != start:
-            yield group
-            group = []
+def counted(archive: Archive, wanted: Wanted) -> int:
+    """Return how many records a replay produces; what files say of themselves mostly tells."""
+    paths = archive.files(wanted.topic).paths
+    if not paths:
+        return 0
+    whole = OffsetRange(wanted.topic, 0, wanted.start or 0, wanted.stop or END)
+    found = dataset(paths, format="parquet", schema=SCHEMA)
+    return int(found.count_rows(filter=within(whole) & _in_time(wanted)))
 
 
-def _filter(wanted: Wanted) -> Any:
+def _in_time(wanted: Wanted) -> Any:
     kept: Any = pc.scalar(True)
-    moment = pa.timestamp("ms", tz="UTC")
     if wanted.start_ms is not None:
-        kept &= pc.field("timestamp") >= pa.scalar(wanted.start_ms, moment)
+        kept &= pc.field("timestamp") >= pa.scalar(wanted.start_ms, MOMENT)
     if wanted.stop_ms is not None:
-        kept &= pc.field("timestamp") < pa.scalar(wanted.stop_ms, moment)
-    if wanted.start is not None:
-        kept &= pc.field("offset") >= wanted.start
-    if wanted.stop is not None:
-        kept &= pc.field("offset") < wanted.stop
+        kept &= pc.field("timestamp") < pa.scalar(wanted.stop_ms, MOMENT)
     return kept
 
 

@@ -14,6 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
+from chordmq.archive.files import ArchivedFile, named
 from chordmq.records.columns import TYPES
 
 NAMESPACE = "chordmq"
@@ -30,6 +31,11 @@ class Files:
 
     paths: list[str]
     ends: dict[int, int]
+
+    @property
+    def named(self) -> list[ArchivedFile]:
+        """Return the files with what their names say."""
+        return [named(path) for path in self.paths]
 
 
 class Archive:

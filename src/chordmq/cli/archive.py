@@ -111,7 +111,7 @@ def replay_(
       chordmq archive replay orders --into test --from-offset 100 --to-offset 200 --rate 50
     """
     installed_or_fail()
-    from chordmq.archive.replay import Wanted, replay
+    from chordmq.archive.replay import Wanted, counted, replay
     from chordmq.archive.table import Archive
     from chordmq.clock import SystemClock
 
@@ -123,7 +123,7 @@ def replay_(
         stop=to_offset, rate=rate,
     )  # fmt: skip
     with progress("records") as bar:
-        task = bar.add_task(f"{topic} into {into}", total=None, rate="")
+        task = bar.add_task(f"{topic} into {into}", total=counted(archive, wanted), rate="")
 
         async def work() -> int:
             return await replay(

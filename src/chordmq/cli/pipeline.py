@@ -1,12 +1,18 @@
-"""Runs the data pipeline on Spark: telemetry, analytics."""
+"""Runs the data pipeline on Spark, here or on a cluster, and replays what is archived."""
 
 import os
 import signal
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from shutil import which
+from typing import Annotated
 
 import typer
 
+from chordmq.cli.archive import replay_
+from chordmq.cli.identity import security
 from chordmq.cli.options import Bootstrap, address
 from chordmq.cli.output import EXIT_USAGE, fail, say
 
@@ -24,8 +30,11 @@ app = typer.Typer(
       chordmq pipeline run all
       chordmq pipeline run telemetry --mongodb mongodb://localhost:27017
       chordmq pipeline run analytics --master spark://host:7077
+      chordmq pipeline submit all --master yarn --environment environment.tar.gz
+      chordmq pipeline replay orders --into orders-again
     """,
 )
+app.command("replay")(replay_)
 
 Jobs = Annotated[list[str], typer.Argument(help="telemetry, analytics, or all.")]
 Directory = Annotated[
@@ -40,11 +49,6 @@ Mongo = Annotated[
 ModelsFile = Annotated[
     Path | None, typer.Option("--models", help="YAML file with names, units and limits of devices.")
 ]
-
-
-@app.callback()
-def pipeline() -> None:
-    """Keep `run` a subcommand."""
 
 
 @app.command("run")
@@ -84,7 +88,7 @@ def run(
             offline_s=offline_s,
             once=once,
             models=read_models(models),
-            **secrets(),
+            security=security(),
         )
     except (UnknownJob, BadModels) as error:
         fail(str(error), EXIT_USAGE)
@@ -100,20 +104,71 @@ def run(
         spark.stop()
 
 
+@app.command("submit")
+def submit(
+    jobs: Jobs,
+    master: Annotated[str, typer.Option("--master", help="spark://…, k8s://… or yarn.")],
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="NAME=VALUE", help="An option of `run`; repeatable."),
+    ] = None,
+    deploy: Annotated[
+        str, typer.Option("--deploy-mode", help="Where the driver runs: client or cluster.")
+    ] = "client",
+    environment: Annotated[
+        Path | None,
+        typer.Option(help="Archive of a Python environment for all machines (venv-pack)."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark.")
+    ] = None,
+) -> None:
+    """Hand the pipeline to a cluster by spark-submit.
+
+    All machines need this package: installed at the same path, in their image, or as an archive
+    given by --environment. The login comes from the environment (CHORDMQ_USER, …), never from the
+    command line, which others can see.
+
+    \b
+      chordmq pipeline submit all --master spark://host:7077 --option bootstrap=broker:9092
+      chordmq pipeline submit telemetry --master yarn --deploy-mode cluster --environment env.tar.gz
+    """
+    spark_or_fail()
+    command = submission(jobs, master, deploy, environment, conf or [])
+    for one in more or []:
+        name, _, value = one.partition("=")
+        command += [f"--{name}"] + ([value] if value else [])
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    done = subprocess.run(command, check=False)  # noqa: S603  the user's own words
+    raise typer.Exit(done.returncode)
+
+
+def submission(
+    jobs: list[str], master: str, deploy: str, environment: Path | None, conf: list[str]
+) -> list[str]:
+    """Return the command that hands `pipeline run` to a cluster."""
+    from chordmq_spark.session import SETTINGS
+
+    settings = [*(f"{key}={value}" for key, value in SETTINGS.items()), *conf]
+    if environment is not None:
+        settings.append(f"spark.archives={environment.absolute()}#environment")
+        settings.append("spark.pyspark.python=./environment/bin/python")
+        settings.append(f"spark.pyspark.driver.python={sys.executable}")
+    spark, program = find_spec("pyspark"), find_spec("chordmq.__main__")
+    assert spark is not None
+    assert program is not None
+    folder = Path(next(iter(spark.submodule_search_locations or ())))
+    script = str(program.origin)
+    where = f"local://{script}" if deploy == "cluster" else script
+    command = [str(folder / "bin" / "spark-submit"), "--master", master, "--deploy-mode", deploy]
+    for setting in settings:
+        command += ["--conf", setting]
+    return [*command, where, "pipeline", "run", *jobs, "--master", master]
+
+
 def spark_or_fail() -> None:
     """End with what to install if Spark or Java is missing."""
-    from importlib.util import find_spec
-    from shutil import which
-
     if find_spec("pyspark") is None:
         fail("Spark is not installed; run: pip install 'chordmq[spark]'", EXIT_USAGE)
     if which("java") is None and not os.environ.get("JAVA_HOME"):
         fail("Spark needs Java 17; on Debian: apt install openjdk-17-jre-headless", EXIT_USAGE)
-
-
-def secrets() -> dict[str, Any]:
-    """Return who the pipeline is, as the other commands say it."""
-    from chordmq.cli.identity import connection
-
-    security = connection().security
-    return {"user": security.user, "password": security.password, "tls_ca": security.tls_ca}

@@ -9,7 +9,7 @@ import typer
 from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address
 from chordmq.cli.output import EXIT_REFUSED, EXIT_USAGE, fail, show_json, show_table
-from chordmq.cli.pipeline import secrets, spark_or_fail
+from chordmq.cli.pipeline import spark_or_fail
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 
@@ -45,7 +45,8 @@ def sql(
         topics = {name for name, _ in broker.places_like(".*") if table_name(name) in words}
     if not topics:
         fail("the query names no topic; `chordmq topics list` shows them", EXIT_USAGE)
-    options = PipelineSettings(bootstrap=settings.bootstrap, **secrets()).connection()
+    who = settings.connection.security
+    options = PipelineSettings(bootstrap=settings.bootstrap, security=who).connection()
     archive = Archive(directory) if directory.exists() else None
     spark = start_spark("chordmq-sql", settings={"spark.log.level": "ERROR"})
     try:

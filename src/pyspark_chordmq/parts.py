@@ -1,0 +1,112 @@
+"""What one task reads, and where from: a node's files, the broker, or the archive."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from chordmq.client.bulk import Bulk, Fetched, OffsetRange
+from chordmq.client.segments import read_segments
+from chordmq.records.columns import TYPES, read_columns
+from pyspark_chordmq.envelopes import ENVELOPE, envelopes
+from pyspark_chordmq.options import Options
+from pyspark_chordmq.ranges import Place, split
+
+ROWS_PER_BATCH_MAX = 65_536
+"""Spark takes Arrow batches of any size, but holds one whole in memory on both sides."""
+PLACES: dict[str, pa.DataType] = {"topic": pa.string(), "partition": pa.int32()}
+KINDS = TYPES | PLACES | {"envelope": ENVELOPE}
+
+
+class Part(InputPartition):
+    """The offsets that one task reads, and the files that have them if the log has not."""
+
+    def __init__(self, offsets: OffsetRange, files: tuple[str, ...] = ()) -> None:
+        super().__init__(offsets)
+        self.offsets = offsets
+        self.files = files
+
+
+def planned(
+    options: Options, ranges: Iterable[OffsetRange], first: Mapping[Place, int]
+) -> list[Part]:
+    """Cut ranges into tasks; what lies before the log's first offsets comes from the archive."""
+    live, gone = [], []
+    for one in ranges:
+        edge = min(max(first.get((one.topic, one.partition), 0), one.start), one.stop)
+        if options.archive and edge > one.start:
+            gone.append(replace(one, stop=edge))
+            one = replace(one, start=edge)
+        if one.size:
+            live.append(one)
+    parts = split(live, options.tasks_min, options.rows_per_task)
+    return [*_archived(options, gone), *map(Part, parts)]
+
+
+def _archived(options: Options, ranges: list[OffsetRange]) -> list[Part]:
+    if not ranges:
+        return []
+    # Only who reads an archive needs the packages that it is made with.
+    from pyspark_chordmq.tier import Tier
+
+    tier = Tier(Path(options.archive), sorted({one.topic for one in ranges}))
+    lossless = options.fail_on_data_loss
+    pieces = [piece for one in ranges for piece in tier.pieces(one, fail_on_data_loss=lossless)]
+    return [Part(*piece) for piece in pieces]
+
+
+def read_part(options: Options, names: list[str], part: Part) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a task as Arrow batches."""
+    schema = pa.schema([(name, KINDS[name]) for name in names])
+    wanted = [name for name in TYPES if name in names]
+    if "envelope" in names and "value" not in names:
+        wanted.append("value")
+    source = _from_archive(part, wanted) if part.files else _from_log(options, part.offsets, wanted)
+    for count, arrays in source:
+        whole = arrays | _places(names, part.offsets, count)
+        if "envelope" in names:
+            whole["envelope"] = envelopes(arrays["value"])
+        batch = pa.RecordBatch.from_arrays([whole[name] for name in names], schema=schema)
+        for begin in range(0, count, ROWS_PER_BATCH_MAX):
+            yield batch.slice(begin, ROWS_PER_BATCH_MAX)
+
+
+def _from_log(
+    options: Options, part: OffsetRange, wanted: list[str]
+) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    for data, visible in _fetched(options, part):
+        columns = read_columns(data, visible.batches, wanted, start=part.start, stop=part.stop)
+        yield columns.count, columns.arrays
+
+
+def _fetched(options: Options, part: OffsetRange) -> Iterator[Fetched]:
+    """Yield what a node's files have, if they are here, and the rest as the broker sends it."""
+    offset = part.start
+    if options.data_directory:
+        directory = Path(options.data_directory)
+        for chunk in read_segments(directory, part, committed=options.read_committed):
+            offset = chunk.visible.next_offset
+            yield chunk
+    if offset < part.stop:
+        with Bulk(options.bulk()) as broker:
+            yield from broker.fetch(replace(part, start=offset))
+
+
+def _from_archive(part: Part, wanted: list[str]) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    from chordmq.archive.files import read_rows, within
+
+    table = read_rows(part.files, within(part.offsets), wanted)
+    for batch in table.combine_chunks().to_batches(ROWS_PER_BATCH_MAX):
+        yield batch.num_rows, {name: batch.column(name).cast(TYPES[name]) for name in wanted}
+
+
+def _places(names: list[str], part: OffsetRange, count: int) -> dict[str, Any]:
+    values: dict[str, Any] = {"topic": part.topic, "partition": part.partition}
+    return {
+        name: pa.repeat(pa.scalar(values[name], kind), count)
+        for name, kind in PLACES.items()
+        if name in names
+    }

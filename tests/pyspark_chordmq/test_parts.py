@@ -1,0 +1,92 @@
+"""What a task reads is the same from the broker, from its files and from the archive."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from chordmq.archive.archiver import Archiver
+from chordmq.archive.table import Archive
+from chordmq.client.bulk import Bulk, BulkSettings, DataLost, OffsetRange
+from pyspark_chordmq.options import Options
+from pyspark_chordmq.parts import KINDS, Part, planned, read_part
+from pyspark_chordmq.reader import BatchReader
+from tests.archive.test_archiver import NOW_MS, fill, rows
+from tests.running_node import RunningNode
+
+NAMES = list(KINDS)
+ROWS, KEPT = 60, 25
+
+
+@pytest.fixture
+def archive(node: RunningNode, name: str, tmp_path: Path) -> str:
+    """Give an archive of a topic whose log has lost its older part since."""
+    archive = Archive(tmp_path / "archive")
+    fill(node, name, rows(50), partitions=1)
+    with Bulk(BulkSettings(bootstrap=node.bootstrap)) as broker:
+        Archiver(broker, archive, rows_max=20).archive(name)
+    archive.close()
+    fill(node, name, rows(ROWS - 50, start=50))
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    cut = TopicPartition(name, 0, ROWS - KEPT)
+    admin.delete_records([cut])[cut].result(30)
+    return str(tmp_path / "archive")
+
+
+def read(options: Options) -> list[dict[str, object]]:
+    reader = BatchReader(options, NAMES)
+    parts = reader.partitions()
+    return [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+def test_files_and_broker_give_the_same_rows(node: RunningNode, name: str) -> None:
+    """P2: when the data directory is in sight, nobody asks the broker for it."""
+    fill(node, name, rows(ROWS), partitions=1)
+    wire = Options(bootstrap=node.bootstrap, topics=(name,), start="earliest")
+    whole = Part(OffsetRange(name, 0, 0, ROWS))
+    nobody = Options(bootstrap="127.0.0.1:1", data_directory=str(node.data))
+    direct = [row for batch in read_part(nobody, NAMES, whole) for row in batch.to_pylist()]
+    assert direct == read(wire)
+    assert [row["offset"] for row in direct] == list(range(ROWS))
+
+
+def test_the_archive_goes_on_before_the_log_in_one_space_of_offsets(
+    node: RunningNode, name: str, archive: str
+) -> None:
+    """P5, A6: what retention took from the log is read from the archive, each record once."""
+    options = Options(bootstrap=node.bootstrap, topics=(name,), start="earliest")
+    assert len(read(options)) == KEPT
+    whole = read(
+        Options(bootstrap=node.bootstrap, topics=(name,), start="earliest", archive=archive)
+    )
+    assert [row["offset"] for row in whole] == list(range(ROWS))
+    assert [row["value"] for row in whole] == [b"%d" % i for i in range(ROWS)]
+    assert [row["headers"] for row in whole[:2]] == [
+        [{"key": "n", "value": b"%d" % i}] for i in range(2)
+    ]
+    since = Options(bootstrap=node.bootstrap, topics=(name,), start=NOW_MS, archive=archive)
+    assert [row["offset"] for row in read(since)] == list(range(ROWS)), "the first is of today"
+
+
+def test_what_neither_has_is_lost_unless_that_is_allowed(
+    node: RunningNode, name: str, archive: str
+) -> None:
+    wanted, first = OffsetRange(name, 0, 0, 59), {(name, 0): 59}
+    strict = Options(bootstrap=node.bootstrap, archive=archive)
+    with pytest.raises(DataLost, match="the archive has 0 to 49"):
+        planned(strict, [wanted], first)
+    lenient = Options(bootstrap=node.bootstrap, archive=archive, fail_on_data_loss=False)
+    parts = planned(lenient, [wanted], first)
+    assert [(one.offsets.start, one.offsets.stop) for one in parts] == [(0, 20), (20, 40), (40, 50)]
+
+
+def test_large_ranges_are_split_and_small_ones_are_not() -> None:
+    options = Options(bootstrap="", rows_per_task=100, tasks_min=1)
+    parts = planned(options, [OffsetRange("t", 0, 0, 250), OffsetRange("t", 1, 5, 15)], {})
+    assert [(one.offsets.partition, one.offsets.size) for one in parts] == [
+        (0, 83),
+        (0, 83),
+        (0, 84),
+        (1, 10),
+    ]
