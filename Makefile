@@ -13,7 +13,7 @@ INTERPRETER := $(firstword $(foreach name,python3.11 python3 python3.12 python3.
 	$(name) -c 'import sys; sys.version_info < (3, 11) or print("$(name)")' 2>/dev/null)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run console test test-all explore sim chaos check format bench docs map requirements lock tools clean
+.PHONY: help setup run console test test-all explore sim chaos check format bench docs site map requirements lock tools clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -61,6 +61,10 @@ bench: .venv/installed tools ## measure against Apache Kafka on this machine (wr
 
 docs: .venv/installed ## write the pages of docs/ that are made from code
 	@$(BIN)/python scripts/reference_pages.py
+
+site: .venv/installed ## build the documentation site into .cache/site; a dead link fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	@echo "Open .cache/site/index.html"
 
 map: .venv/installed ## print what each module is for
 	@$(BIN)/python scripts/map.py

@@ -10,10 +10,14 @@ from chordmq.cli.identity import security
 from chordmq.cli.output import EXIT_CANNOT_CONNECT, EXIT_REFUSED, fail
 
 if TYPE_CHECKING:
+    import ssl
     import urllib.error
+    import urllib.request
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 30.0
+BUSY_S, BUSY_LOOK_S = 15.0, 0.2
+"""How long a node that has just started may say that it is not ready, and how often it is asked."""
 
 Url = Annotated[
     str,
@@ -29,7 +33,10 @@ Body = dict[str, Any]
 
 
 def call(url: str, method: str, path: str, body: Body | None = None, **output: bool) -> Body:
-    """Return the answer of the node, or of one it names, or end the command with its reason."""
+    """Return the answer of the node, or of one it names, or end the command with its reason.
+
+    A node that is still reading what it needs for the answer is asked again.
+    """
     import http.client
     import urllib.error
     import urllib.request
@@ -47,10 +54,7 @@ def call(url: str, method: str, path: str, body: Body | None = None, **output: b
     elif who.token:
         request.add_header("Authorization", f"Bearer {who.token}")
     try:
-        with urllib.request.urlopen(  # noqa: S310
-            request, timeout=TIMEOUT_S, context=who.context()
-        ) as answer:
-            text = answer.read()
+        text = _sent(request, who.context())
     except urllib.error.HTTPError as error:
         place = error.headers.get("Location", "")
         if error.code == http.HTTPStatus.TEMPORARY_REDIRECT and not place.startswith(url):
@@ -59,6 +63,26 @@ def call(url: str, method: str, path: str, body: Body | None = None, **output: b
     except (OSError, http.client.HTTPException) as error:
         fail(f"cannot reach {url}: {_fault(error)}", EXIT_CANNOT_CONNECT, **output)
     return dict(json.loads(text)) if text else {}
+
+
+def _sent(request: "urllib.request.Request", context: "ssl.SSLContext | None") -> bytes:
+    """Return the body of the answer, asking again while the node is busy."""
+    import time
+    import urllib.error
+    import urllib.request
+    from http import HTTPStatus
+
+    deadline_s = time.monotonic() + BUSY_S
+    while True:
+        try:
+            with urllib.request.urlopen(  # noqa: S310
+                request, timeout=TIMEOUT_S, context=context
+            ) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline_s:
+                raise
+        time.sleep(BUSY_LOOK_S)
 
 
 def _reason(error: "urllib.error.HTTPError") -> str:
