@@ -158,7 +158,7 @@ async def _read(session: "Session", attach: Attach, source: Source, address: Add
     connection = session.connection
     topic = await connection.topic(address.key, Operation.READ)
     is_settled = attach.snd_settle_mode == SETTLED
-    offsets = start_of(topic, source.filter)
+    offsets = await start_of(connection.front.broker.bounds, topic, source.filter)
     group = ""
     if source.durable or source.expiry_policy == NEVER:
         group = f"{connection.container}:{attach.link_name}"

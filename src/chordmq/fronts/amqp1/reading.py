@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from chordmq.broker.feed import Feed, Offsets, offset_at
+from chordmq.broker.bounds import NO_TIME, Bounds, Extent
+from chordmq.broker.feed import Feed, Offsets
 from chordmq.broker.groups.membership import Identity
 from chordmq.broker.groups.offsets import Commit
-from chordmq.broker.partition import Partition
 from chordmq.broker.queues.translation import message_of_record
 from chordmq.broker.topic import Topic
 from chordmq.codecs.amqp1 import values
@@ -35,18 +35,20 @@ Place = tuple[int, int]
 """Partition and offset."""
 
 
-def start_of(topic: Topic, filters: Mapping[Any, Any] | None) -> Offsets:
+async def start_of(bounds: Bounds, topic: Topic, filters: Mapping[Any, Any] | None) -> Offsets:
     """Return where a client wants to begin: at the end, unless a filter says otherwise."""
     wanted = (filters or {}).get(OFFSET_FILTER, "next")
     if isinstance(wanted, Described):
         wanted = wanted.value
-    return {one.index: _start(one, wanted) for one in topic.partitions}
+    time_ms = wanted if isinstance(wanted, Timestamp) else NO_TIME
+    extents = await bounds.of(topic.partitions, time_ms)
+    return {partition.index: _start(extent, wanted) for partition, extent in extents.items()}
 
 
-def _start(partition: Partition, wanted: Any) -> int:
-    first, end = partition.log.start_offset, partition.stable_offset
+def _start(extent: Extent, wanted: Any) -> int:
+    first, end = extent.start, extent.end
     if isinstance(wanted, Timestamp):
-        return offset_at(partition, wanted)
+        return extent.at
     if isinstance(wanted, int) and not isinstance(wanted, bool):
         return min(max(wanted, first), end)
     places = {"first": first, "last": max(end - 1, first), "next": end}
@@ -71,8 +73,7 @@ class TopicLink:
         """Whose committed offsets are the client's place; empty if it keeps none."""
         self._topic = topic
         self._is_settled = settled
-        self._partitions = dict(enumerate(topic.partitions))
-        self._feed = Feed(self._partitions, offsets)
+        self._feed = Feed(dict(enumerate(topic.partitions)), offsets)
         self._held: dict[Place, None] = {}
         self._credit = Credit()
         self._is_scheduled = False
@@ -116,9 +117,7 @@ class TopicLink:
             self._tell(drain=True)
 
     def _pump(self) -> None:
-        if any(one.is_closed for one in self._partitions.values()):
-            self._end(f"topic {self._topic.name} was deleted")
-            return
+        self._feed.check_open()
         while self._credit.left > 0 and self.session.has_room:
             self._feed.skip_gaps()
             found = self._feed.take(min(self._credit.left, MESSAGES_AT_ONCE), BYTES_AT_ONCE)
@@ -133,8 +132,7 @@ class TopicLink:
                     self._held[place] = None
                 self.session.deliver(self, self.handle, write_message(message, offset), place)
             if not found:
-                for partition in self._partitions.values():
-                    partition.wait(self)
+                self._feed.wait(self)
                 break
         self.session.wait_for_window(self)
         if self._is_settled:
@@ -151,10 +149,9 @@ class TopicLink:
 
     def grow(self) -> None:
         """Follow partitions that were added."""
-        if len(self._topic.partitions) > len(self._partitions):
-            self._partitions = dict(enumerate(self._topic.partitions))
-            self._feed.close()
-            self._feed = Feed(self._partitions, self._feed.offsets)
+        if len(self._topic.partitions) > len(self._feed.partitions):
+            self._feed.forget(self)
+            self._feed = Feed(dict(enumerate(self._topic.partitions)), self._feed.offsets)
             self.wake()
 
     # The client's place.
@@ -190,8 +187,7 @@ class TopicLink:
     def close(self, unsettled: list[Any]) -> None:
         """End; what the client has not settled is where a durable one begins again."""
         self._is_closed = True
-        for partition in self._partitions.values():
-            partition.forget(self)
+        self._feed.forget(self)
         if self._commit_timer is not None:
             self._commit_timer.cancel()
             self._commit()
