@@ -36,10 +36,13 @@ GROUPS: dict[str, dict[str, Present]] = {
         "chromium": command("chromium"),
         "etcd-server": command("etcd"),
         "prometheus": command("promtool"),
+        "redis-server": command("redis-server"),
         "rabbitmq-server": lambda: Path("/usr/lib/rabbitmq/bin/rabbitmq-server").exists(),
         "g++": lambda: Path("/usr/bin/g++").exists(),
         "capnproto": lambda: Path("/usr/bin/capnp").exists(),
         "libcapnp-dev": lambda: Path("/usr/include/capnp/ez-rpc.h").exists(),
+        # Its server lies in a folder of its version.
+        "postgresql": lambda: any(Path("/usr/lib/postgresql").glob("*/bin/postgres")),
         # They lie where only administrators' paths lead.
         "mosquitto": lambda: Path("/usr/sbin/mosquitto").exists(),
         "slapd": lambda: Path("/usr/sbin/slapd").exists(),

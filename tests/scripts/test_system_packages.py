@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "system_packages.py"
-TOOLS = ("kcat", "javac", "mvn", "ip", "mosquitto_rr", "chromium", "etcd", "promtool")
+TOOLS = ("kcat", "javac", "mvn", "ip", "mosquitto_rr", "chromium", "etcd", "promtool", "redis-server")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def calls(programs: Path) -> list[str]:
 
 
 def test_only_what_is_missing_is_installed(programs: Path) -> None:
-    for name in ("javac", "mvn", "mosquitto_rr", "chromium", "etcd", "promtool"):
+    for name in ("javac", "mvn", "mosquitto_rr", "chromium", "etcd", "promtool", "redis-server"):
         program(programs, name)
     result = run(programs, "test")
     assert result.returncode == 0, result.stderr

@@ -42,6 +42,7 @@ COMMANDS = {
     "registry": ("chordmq.cli.registry", "app"),
     "topology": ("chordmq.cli.topology", "app"),
     "mirror": ("chordmq.cli.mirror", "app"),
+    "gateway": ("chordmq.cli.gateway", "gateway"),
     "consumer-app": ("chordmq.cli.consumer_app", "consumer_app"),
     "users": ("chordmq.cli.users", "app"),
     "roles": ("chordmq.cli.roles", "app"),

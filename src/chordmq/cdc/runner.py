@@ -1,0 +1,196 @@
+"""Runs one source: reads changes, writes them with their position, and begins again on failure.
+
+Whatever fails, everything is closed, and the next attempt goes on after the last position that was
+stored; so nothing depends on what was in memory.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from chordmq.cdc.backlog import Backlog, Step
+from chordmq.cdc.change import Position
+from chordmq.cdc.errors import CdcError, PositionLost, SourceRefused, SourceUnavailable
+from chordmq.cdc.measures import Measures
+from chordmq.cdc.rendering import CannotTell, Placed, Rendering
+from chordmq.cdc.settings import BrokerAddress, Source
+from chordmq.cdc.stream import Stream, opener
+from chordmq.cdc.writer import TRANSACTION_TIMEOUT_MS, Writer, transactional_id
+from chordmq.client.admin import Admin
+from chordmq.client.backoff import Backoff
+from chordmq.client.codes import Code
+from chordmq.client.connection import ConnectionSettings
+from chordmq.client.errors import BrokerRefused, ClientError
+from chordmq.client.security import Security
+from chordmq.client.transaction import Transaction
+from chordmq.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+REST_FIRST_S, REST_MOST_S = 0.5, 30.0
+LAG_EVERY_S = 5.0
+FENCED = (Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED)
+
+
+class Replaced(CdcError):
+    """Another process runs the same source, and has shut this one out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Where the output goes, and as whom."""
+
+    bootstrap: str
+    connection: ConnectionSettings
+
+
+def broker_of(address: BrokerAddress) -> Broker:
+    """Return how to reach the broker of a configuration."""
+    security = Security(
+        user=address.user,
+        password=address.password,
+        token=address.token,
+        mechanism=address.mechanism,
+        tls=address.tls,
+        tls_ca=address.tls_ca,
+        tls_certificate=address.tls_certificate,
+        tls_key=address.tls_key,
+    )
+    return Broker(address.bootstrap, ConnectionSettings(security=security))
+
+
+class Runner:
+    """Follows one database until cancelled."""
+
+    def __init__(self, source: Source, broker: Broker, clock: Clock) -> None:
+        self._source = source
+        self._broker = broker
+        self._clock = clock
+        self._forgets = False
+        self._rendering = Rendering(source)
+        self.measures = Measures(source.name, clock)
+
+    async def run(self) -> None:
+        """Run for ever; raise only what somebody has to mend first."""
+        rests = Backoff(random.Random(), REST_FIRST_S, REST_MOST_S)  # noqa: S311 (jitter)
+        while True:
+            steps = self.measures.steps
+            try:
+                await self._follow()
+            except* (SourceUnavailable, ClientError, OSError, TimeoutError) as failures:
+                self._consider(_first(failures))
+            except* PositionLost as failures:
+                self._start_over(_first(failures))
+            except* (SourceRefused, CannotTell) as failures:
+                self.measures.failed(str(_first(failures)), for_good=True)
+                raise _first(failures) from None
+            if self.measures.steps > steps:
+                rests.reset()
+            await asyncio.sleep(rests.next_s())
+
+    def _consider(self, failure: BaseException) -> None:
+        if isinstance(failure, BrokerRefused) and failure.code in FENCED:
+            self.measures.failed("another process runs this source", for_good=True)
+            raise Replaced(
+                f"source {self._source.name}: another process runs it and has shut this one out"
+            )
+        reason = f"{type(failure).__name__}: {failure}"
+        log.warning("tries again", source=self._source.name, failure=reason)
+        self.measures.failed(reason)
+
+    def _start_over(self, failure: BaseException) -> None:
+        if self._source.snapshot != "when_needed":
+            self.measures.failed(str(failure), for_good=True)
+            raise PositionLost(
+                f"{failure}; changes are lost, and `snapshot: {self._source.snapshot}` "
+                "forbids another snapshot. Set `snapshot: when_needed` to take one"
+            )
+        log.warning("takes a new snapshot", source=self._source.name, reason=str(failure))
+        self.measures.failed(str(failure))
+        self._forgets = True
+
+    async def _follow(self) -> None:
+        source, clock = self._source, self._clock
+        async with Admin(self._broker.bootstrap, self._broker.connection) as admin:
+            transaction = Transaction(
+                admin.cluster, transactional_id(source), timeout_ms=TRANSACTION_TIMEOUT_MS
+            )
+            async with transaction:
+                writer = Writer(source, admin, transaction, clock)
+                position = await writer.prepare()
+                if self._forgets:
+                    position = None
+                async with opener(source)(source, position, clock) as stream:
+                    self._forgets = False
+                    log.info("follows", source=source.name, position=position and position.at)
+                    backlog = Backlog(source.pace)
+                    async with asyncio.TaskGroup() as tasks:
+                        tasks.create_task(self._read(stream, backlog))
+                        tasks.create_task(self._write(stream, backlog, writer))
+                        tasks.create_task(self._watch(stream))
+
+    async def _read(self, stream: Stream, backlog: Backlog) -> None:
+        """Render what the source tells; where there is no room, the source is not read."""
+        clock, rendering = self._clock, self._rendering
+        async for changes, position in stream.bursts():
+            placed = rendering.records(changes, clock.now_ms() * 1_000_000)
+            if not changes and self._source.heartbeats:
+                placed.append(rendering.heartbeat(clock.now_ms()))
+            step = Step(placed, position, len(changes), _size(placed), clock.monotonic_s())
+            await backlog.put(step)
+            self.measures.queued = backlog.records
+
+    async def _write(self, stream: Stream, backlog: Backlog, writer: Writer) -> None:
+        while True:
+            steps = await backlog.take()
+            placed = [one for step in steps for one in step.placed]
+            position = steps[-1].position
+            await writer.write(placed, position)
+            measures = self.measures
+            measures.queued = backlog.records
+            measures.spoiled = self._rendering.spoiled
+            changes = sum(step.changes for step in steps)
+            measures.stored(position, changes, len(placed), sum(step.size for step in steps))
+            now_s = self._clock.monotonic_s()
+            for step in steps:
+                measures.write_s.observe(now_s - step.read_s)
+            await stream.confirm(position)
+
+    async def _watch(self, stream: Stream) -> None:
+        while True:
+            self.measures.lag = await self._lag(stream)
+            await asyncio.sleep(LAG_EVERY_S)
+
+    async def _lag(self, stream: Stream) -> Mapping[str, float]:
+        try:
+            return await stream.lag()
+        except SourceUnavailable:
+            return self.measures.lag  # the task that reads meets the same fault
+
+
+def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first failure of several that one has caused."""
+    found: BaseException = failures
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
+
+
+def _size(placed: list[Placed]) -> int:
+    return sum(len(one.record.value or b"") for one in placed)
+
+
+async def stored_position(source: Source, broker: Broker) -> Position | None:
+    """Return how far a source is, whether or not it runs."""
+    from chordmq.cdc import positions
+
+    async with Admin(broker.bootstrap, broker.connection) as admin:
+        try:
+            return await positions.load(admin.cluster, source.positions)
+        except BrokerRefused as error:
+            if error.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                return None
+            raise
