@@ -30,7 +30,8 @@ async def test_a_connection_is_used_again_and_opened_anew_when_it_broke() -> Non
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         client = HttpClient(address(server), "secret")
         first = await client.ask("GET", "/", timeout_s=5)
-        assert (first.status, first.headers["x-name"], first.body) == (200, "v", b"one")
+        assert (first.status, first.headers["x-name"]) == (200, "v")
+        assert first.body == b"one"
         assert (await client.ask("GET", "/", timeout_s=5)).body == b"two"
         assert connections == 1
         with pytest.raises(Unreachable):

@@ -86,7 +86,7 @@ def place_after(partition: "Partition", own: int, known: Mapping[int, int]) -> i
 
 
 def _find(partition: "Partition", origin: int, wanted: int, last: int) -> int:
-    """Return the offset of the first batch with a record of an origin at or after `wanted`.
+    """Return the offset of the first record of an origin at or after `wanted`.
 
     An origin's offsets grow with those of the log; where it is seldom, the answer is too low.
     """
@@ -102,7 +102,9 @@ def _find(partition: "Partition", origin: int, wanted: int, last: int) -> int:
         else:
             high = middle
     found = _first(partition, origin, low)
-    return low if found is None else max(low, found.base_offset)
+    if found is None:
+        return low
+    return max(low, found.base_offset + max(0, wanted - origin_offset(found)))
 
 
 def _first(partition: "Partition", origin: int, offset: int) -> BatchHeader | None:

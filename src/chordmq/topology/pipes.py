@@ -4,9 +4,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import structlog
 
 from chordmq.broker.broker import Broker
@@ -18,12 +16,11 @@ from chordmq.records.origin import cluster_number, origin_id
 from chordmq.topology.http import Unreachable
 from chordmq.topology.inlet import Inlet
 from chordmq.topology.pipe import Health, Pace, read_schedule, worst
-from chordmq.topology.pull import Caller, Pull, Refused, Source, Traffic
+from chordmq.topology.pull import Caller, Pull, Refused, Source, Traffic, asked
 from chordmq.topology.registry.client import Follower, Seat
 from chordmq.topology.registry.nodes import Node, Registration, Topology
 from chordmq.topology.settings import PipesSettings, patterns
 
-ANSWER_S = 10.0
 LOOK_S_MIN = 1.0
 
 log = structlog.get_logger(__name__)
@@ -152,8 +149,8 @@ class Pipes:
         caller.close()
 
     async def _find(self, caller: Caller, wanted: str, tasks: asyncio.TaskGroup) -> None:
-        about = await _ask(caller, "/v1/info")
-        for row in (await _ask(caller, "/v1/topics"))["topics"]:
+        about = await asked(caller, "/v1/info")
+        for row in (await asked(caller, "/v1/topics"))["topics"]:
             if not row["internal"] and _matches(wanted, row["name"]):
                 topic = await self._ensure(caller, row["name"], row["partitions"])
                 origin = origin_id(about["cluster_id"], row["id"])
@@ -177,7 +174,7 @@ class Pipes:
         """Return the topic here that takes the copies; made if it is not there."""
         topic = self._broker.topics.find(name)
         if topic is None:
-            settings = (await _ask(caller, f"/v1/topics/{name}"))["settings"]
+            settings = (await asked(caller, f"/v1/topics/{name}"))["settings"]
             try:
                 return await self._broker.topics.create(name, partitions, settings=settings)
             except TopicExists:
@@ -212,12 +209,6 @@ class Pipes:
                 await self._changed.wait()
         except TimeoutError:
             return
-
-
-async def _ask(caller: Caller, path: str) -> dict[str, Any]:
-    answer = await caller.ask("GET", path, timeout_s=ANSWER_S)
-    body: dict[str, Any] = msgspec.json.decode(answer.body)
-    return body
 
 
 def _matches(wanted: str, name: str) -> bool:

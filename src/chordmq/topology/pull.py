@@ -5,7 +5,7 @@ import random
 import ssl
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -114,6 +114,28 @@ class Caller:
         if url != self._client.url:
             self._client.close()
             self._client = HttpClient(url, self._token, self._context)
+
+
+async def asked(caller: Caller, path: str) -> dict[str, Any]:
+    """Return the JSON that is found at a place."""
+    answer = await caller.ask("GET", path, timeout_s=ANSWER_S)
+    body: dict[str, Any] = msgspec.json.decode(answer.body)
+    return body
+
+
+async def posted(
+    caller: Caller,
+    path: str,
+    body: bytes,
+    media: str = "",
+    *,
+    method: str = "POST",
+    timeout_s: float = ANSWER_S,
+) -> dict[str, Any]:
+    """Send something, JSON unless told otherwise, and return the JSON that is answered."""
+    answer = await caller.ask(method, path, timeout_s=timeout_s, body=body, media=media)
+    said: dict[str, Any] = msgspec.json.decode(answer.body or b"{}")
+    return said
 
 
 class Target(Protocol):
@@ -227,10 +249,8 @@ class Pull:
     async def _place(self) -> int:
         """Ask the source where there is something new for this partition."""
         known = {str(origin): offset for origin, offset in (await self.target.known()).items()}
-        answer = await self._caller.ask(
-            "POST", f"{self._path}/place", timeout_s=ANSWER_S, body=msgspec.json.encode(known)
-        )
-        return int(msgspec.json.decode(answer.body)["offset"])
+        answer = await posted(self._caller, f"{self._path}/place", msgspec.json.encode(known))
+        return int(answer["offset"])
 
     async def _ask(self, offset: int) -> Answer:
         settings = self._traffic.settings

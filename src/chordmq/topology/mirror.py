@@ -1,0 +1,267 @@
+"""Mirrors topics between two clusters: records, settings, and how far consumer groups are."""
+
+import asyncio
+import random
+import re
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import structlog
+
+from chordmq.clock import Clock
+from chordmq.records.origin import origin_id
+from chordmq.topology.http import Unreachable
+from chordmq.topology.outlet import Outlet, partition_path
+from chordmq.topology.pipe import Health, Pace, read_schedule, worst
+from chordmq.topology.pull import Caller, Pull, Refused, Source, Traffic, asked, posted
+from chordmq.topology.settings import PipesSettings, patterns
+
+log = structlog.get_logger(__name__)
+
+
+class NotMovable(Exception):
+    """A group cannot be moved yet; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One of the two: the addresses of its nodes, and what it asks for."""
+
+    url: str
+    token: str = field(default="", repr=False)
+    context: ssl.SSLContext | None = None
+
+    def caller(self) -> Caller:
+        """Return somebody who asks this cluster."""
+        return Caller(Source(self.url, self.url), self.token, self.context)
+
+    @contextmanager
+    def calling(self) -> Iterator[Caller]:
+        """Ask this cluster for the length of a block."""
+        caller = self.caller()
+        try:
+            yield caller
+        finally:
+            caller.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorSettings:
+    """What is mirrored, and how."""
+
+    topics: str = ".*"
+    """Regular expressions with commas."""
+    groups: str = ""
+    """Groups whose offsets are translated and committed on the other side, as with topics."""
+    interval_s: float = 2.0
+    """How often to look for new topics, settings and offsets."""
+    bytes_per_s: int = 0
+    schedule: str = ""
+
+
+class Way:
+    """From one cluster to the other; two of them make a mirror in both directions.
+
+    The target says itself what it has, and takes no record twice nor one that it wrote first, so a
+    way keeps nothing: it may be killed, started anew, or run twice at the same time.
+    """
+
+    def __init__(
+        self, source: Cluster, target: Cluster, settings: MirrorSettings, clock: Clock
+    ) -> None:
+        self.source, self.target = source, target
+        self._settings = settings
+        self._topics, self._groups = patterns(settings.topics), patterns(settings.groups)
+        self._traffic = Traffic(
+            settings=PipesSettings(token=source.token),
+            clock=clock,
+            pace=Pace(settings.bytes_per_s, read_schedule(settings.schedule)),
+            context=source.context,
+            chance=random.Random(),  # noqa: S311 (no secret)
+        )
+        self.pulls: dict[tuple[str, int], Pull] = {}
+        self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._overrides: dict[str, dict[str, str]] = {}
+        """The source's settings by topic, as they were at the last look."""
+        self.moved: dict[tuple[str, str, int], int] = {}
+        """What was last committed on the other side, by group, topic and partition."""
+        self.error = ""
+
+    @property
+    def health(self) -> Health:
+        """Return how the worst pipe does."""
+        return Health.UNHEALTHY if self.error else worst([p.vitals.health for p in self._all()])
+
+    @property
+    def lag(self) -> int:
+        """Return how many records are still to be copied."""
+        return sum(pull.vitals.lag for pull in self._all())
+
+    @property
+    def records(self) -> int:
+        """Return how many records were copied."""
+        return sum(pull.target.records for pull in self._all())
+
+    def _all(self) -> list[Pull]:
+        return list(self.pulls.values())
+
+    async def run(self) -> None:
+        """Mirror until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            with self.source.calling() as source, self.target.calling() as target:
+                while True:
+                    await self._look(source, target, tasks)
+                    await asyncio.sleep(self._settings.interval_s)
+
+    async def _look(self, source: Caller, target: Caller, tasks: asyncio.TaskGroup) -> None:
+        try:
+            await self._follow_topics(source, target, tasks)
+            await self._follow_groups(source, target)
+        except (Unreachable, Refused, KeyError) as error:
+            if not self.error:
+                log.warning("a mirror is interrupted", to=self.target.url, why=str(error))
+            self.error = str(error)
+        else:
+            self.error = ""
+
+    async def _follow_topics(
+        self, source: Caller, target: Caller, tasks: asyncio.TaskGroup
+    ) -> None:
+        cluster = (await asked(source, "/v1/info"))["cluster_id"]
+        if cluster == (await asked(target, "/v1/info"))["cluster_id"]:
+            raise Refused("both are the same cluster")
+        there = {row["name"]: row for row in (await asked(target, "/v1/topics"))["topics"]}
+        for row in (await asked(source, "/v1/topics"))["topics"]:
+            name = row["name"]
+            if row["internal"] or not _matches(self._topics, name):
+                continue
+            detail = await asked(source, f"/v1/topics/{name}")
+            await self._ensure(target, detail, there.get(name))
+            origin = origin_id(cluster, row["id"])
+            for index in range(row["partitions"]):
+                self._pull(name, index, origin, tasks)
+
+    def _pull(self, topic: str, index: int, origin: int, tasks: asyncio.TaskGroup) -> None:
+        key = (topic, index)
+        pull = self.pulls.get(key)
+        if pull is not None and pull.origin == origin:
+            return
+        if pull is not None:
+            self._running.pop(key).cancel()
+        outlet = Outlet(self.target.caller(), topic, index)
+        source = Source(self.source.url, self.source.url)
+        self.pulls[key] = pull = Pull(source, origin, outlet, self._traffic)
+        self._running[key] = tasks.create_task(pull.run())
+
+    async def _ensure(
+        self, target: Caller, detail: dict[str, Any], there: dict[str, Any] | None
+    ) -> None:
+        """Have the topic on the other side, with as many partitions and what was set anew here."""
+        name, count = detail["name"], len(detail["partitions"])
+        settings = detail["settings"]
+        before = self._overrides.get(name, settings)
+        self._overrides[name] = settings
+        if there is None:
+            body = {"name": name, "partitions": count, "settings": settings}
+            await posted(target, "/v1/topics", msgspec.json.encode(body))
+            return
+        if there["partitions"] < count:
+            more = msgspec.json.encode({"partitions": count})
+            await posted(target, f"/v1/topics/{name}/partitions", more, method="PUT")
+        changed = {
+            one: settings.get(one)
+            for one in {*before, *settings}
+            if before.get(one) != settings.get(one)
+        }
+        if changed:
+            body_of = msgspec.json.encode(changed)
+            await posted(target, f"/v1/topics/{name}/settings", body_of, method="PATCH")
+
+    async def _follow_groups(self, source: Caller, target: Caller) -> None:
+        if not self._groups:
+            return
+        for row in (await asked(source, "/v1/groups"))["groups"]:
+            if not _matches(self._groups, row["group"]):
+                continue
+            places = await translated(source, target, row["group"])
+            known = await _committed(target, row["group"])
+            new = [one for one in places if known.get(one.place, -1) < one.there]
+            try:
+                await commit(target, row["group"], new)
+            except Refused as error:  # it has consumers there: its place is theirs to say
+                log.debug("offsets are not taken", group=row["group"], why=str(error))
+            else:
+                self.moved |= {(row["group"], *one.place): one.there for one in new}
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """An offset of a group here, and what it is on the other side."""
+
+    place: tuple[str, int]
+    here: int
+    there: int
+
+
+async def translated(source: Caller, target: Caller, group: str) -> list[Translated]:
+    """Return where a group's offsets lie in the other cluster.
+
+    Nothing that the group has yet to process lies before the place; where both sides were written
+    to, something after it may have been processed.
+    """
+    found = []
+    for (topic, index), offset in (await _committed(source, group)).items():
+        path = partition_path(topic, index)
+        try:
+            known = await asked(source, f"{path}/origins?offset={offset}")
+            body = msgspec.json.encode(known["next"])
+            there = (await posted(target, f"{path}/place", body))["offset"]
+        except Refused:  # a topic that is not mirrored
+            continue
+        found.append(Translated((topic, index), offset, there))
+    return found
+
+
+async def commit(target: Caller, group: str, places: list[Translated]) -> None:
+    """Commit translated offsets for a group that has no consumers there."""
+    if not places:
+        return
+    rows = [
+        {"topic": one.place[0], "partition": one.place[1], "offset": one.there} for one in places
+    ]
+    body = msgspec.json.encode({"offsets": rows})
+    await posted(target, f"/v1/groups/{quote(group, safe='')}/offsets", body, method="PUT")
+
+
+async def move(source: Caller, target: Caller, group: str) -> list[Translated]:
+    """Have a group go on in the other cluster; raise NotMovable if that would lose something."""
+    about = await asked(source, f"/v1/groups/{quote(group, safe='')}")
+    if about["members"]:
+        raise NotMovable(f"{group} has {len(about['members'])} consumers; stop them first")
+    places = await translated(source, target, group)
+    for one in places:
+        path = partition_path(*one.place)
+        there = await asked(target, f"{path}/origins")
+        copied = await posted(source, f"{path}/place", msgspec.json.encode(there["next"]))
+        if copied["offset"] < one.here:
+            left = one.here - copied["offset"]
+            raise NotMovable(f"{one.place[0]}-{one.place[1]} has {left} records yet to be copied")
+    await commit(target, group, places)
+    return places
+
+
+async def _committed(caller: Caller, group: str) -> dict[tuple[str, int], int]:
+    try:
+        found = await asked(caller, f"/v1/groups/{quote(group, safe='')}/lag")
+    except Refused:  # nobody of this name
+        return {}
+    return {(row["topic"], row["partition"]): row["committed"] for row in found["partitions"]}
+
+
+def _matches(wanted: list[re.Pattern[str]], name: str) -> bool:
+    return any(pattern.fullmatch(name) for pattern in wanted)
