@@ -33,10 +33,18 @@ Body = dict[str, Any]
 
 
 def call(url: str, method: str, path: str, body: Body | None = None, **output: bool) -> Body:
-    """Return the answer of the node, or of one it names, or end the command with its reason.
+    """Return the answer of the node, or of one it names, or end the command with its reason."""
+    text = _asked(url, method, path, body, **output)
+    return dict(json.loads(text)) if text else {}
 
-    A node that is still reading what it needs for the answer is asked again.
-    """
+
+def fetch(url: str, path: str, **output: bool) -> str:
+    """Return a page that is not JSON."""
+    return _asked(url, "GET", path, None, **output).decode()
+
+
+def _asked(url: str, method: str, path: str, body: Body | None, **output: bool) -> bytes:
+    """Ask; a node that is still reading what it needs for the answer is asked again."""
     import http.client
     import urllib.error
     import urllib.request
@@ -54,15 +62,14 @@ def call(url: str, method: str, path: str, body: Body | None = None, **output: b
     elif who.token:
         request.add_header("Authorization", f"Bearer {who.token}")
     try:
-        text = _sent(request, who.context())
+        return _sent(request, who.context())
     except urllib.error.HTTPError as error:
         place = error.headers.get("Location", "")
         if error.code == http.HTTPStatus.TEMPORARY_REDIRECT and not place.startswith(url):
-            return call(place.removesuffix(path), method, path, body, **output)
+            return _asked(place.removesuffix(path), method, path, body, **output)
         fail(_reason(error), EXIT_REFUSED, **output)
     except (OSError, http.client.HTTPException) as error:
         fail(f"cannot reach {url}: {_fault(error)}", EXIT_CANNOT_CONNECT, **output)
-    return dict(json.loads(text)) if text else {}
 
 
 def _sent(request: "urllib.request.Request", context: "ssl.SSLContext | None") -> bytes:

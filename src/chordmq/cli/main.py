@@ -56,8 +56,10 @@ COMMANDS = {
     "pipeline": ("chordmq.cli.pipeline", "app"),
     "cdc": ("chordmq.cli.cdc", "app"),
     "backup": ("chordmq.cli.backup", "app"),
+    "top": ("chordmq.cli.top", "top"),
     "demo": ("chordmq.cli.demo", "demo"),
     "bench": ("chordmq.cli.bench", "app"),
+    "profiles": ("chordmq.cli.profiles", "app"),
     "doctor": ("chordmq.cli.doctor", "doctor"),
 }
 """Name to module and the function or group in it."""
@@ -100,8 +102,28 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _use_profile(name: str | None) -> str | None:
+    if name is None:
+        return None
+    from chordmq.cli.profiles import use
+
+    return use(name)
+
+
 @app.callback()
 def chordmq(
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            callback=_use_profile,
+            is_eager=True,
+            envvar="CHORDMQ_PROFILE",
+            show_envvar=False,
+            help="Use what `chordmq profiles save` has kept. Or set CHORDMQ_PROFILE.",
+        ),
+    ] = None,
     bootstrap: RootBootstrap = None,
     as_json: Json = False,
     user: User = None,
