@@ -158,8 +158,8 @@ def _descriptor(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _body(data: bytes, body: list[tuple[int, int, int, int]]) -> tuple[BodyKind, bytes]:
-    if not body:
-        raise DecodeError("a message without a body")
+    if not body:  # some clients leave a null out
+        return BodyKind.NULL, b""
     if len({code for code, *_ in body}) > 1:
         raise DecodeError("a message has one kind of body only")
     code, start, value_at, end = body[0]
