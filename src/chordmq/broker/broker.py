@@ -37,6 +37,8 @@ from chordmq.cluster.administration import Administration
 from chordmq.cluster.identity import Identity
 from chordmq.cluster.image import Image
 from chordmq.cluster.members import Members
+from chordmq.cluster.metastore.store import Event
+from chordmq.cluster.state import LIVE
 from chordmq.cluster.topics import TopicTable
 from chordmq.cluster.tunnels import Tunnels
 from chordmq.errors import UnknownTopic
@@ -92,6 +94,7 @@ class Broker:
         self._logs = directory / "topics"
         self._table = TopicTable(self.image, HeldTable(self.database), self.members)
         self.topics = Topics(self._logs, self._table, settings, self._open_partition)
+        self.bounds = Bounds(self.topics)
         if clustering is not None:
             clustering.serve(self.topics)
         self.administration = Administration(
@@ -110,7 +113,6 @@ class Broker:
         self.sessions = Sessions(self)
         self.retained = RetainedMessages(self)
         self.queues = Queues(self)
-        self.bounds = Bounds(self.topics)
         self.presence = Presence()
         self.topics.on_deleted = self._forget_topic
         self._follow_leaders()
@@ -215,6 +217,7 @@ class Broker:
         self.shared.reads = RemoteReads(links, self.topics, self.clustering.announcements.copy_of)
         self.bounds.join(links)
         self.cursors.join(links)
+        self.image.listen(LIVE, self._look_who_lives)
         logs = (self.groups, self.transactions, self.cursors, self.retained, self.sessions)
         for coordinator in logs:
             self.topics.watchers.append(coordinator.look_again)
@@ -222,6 +225,11 @@ class Broker:
         Delegation(links, self.topics, self.transactions)
         self.shared.forward = Forwarding(links, self.topics).append
         self.audit.relay = AuditRelay(links, self.topics, self.audit).relay
+
+    def _look_who_lives(self, _events: list[Event]) -> None:
+        assert self.cursors.routing is not None
+        live = {one.id: one.epoch for one in self.members.all() if one.is_live}
+        self.cursors.routing.exchange.look_who_lives(live)
 
     def _forget_topic(self, topic: str) -> None:
         self.groups.forget_topic(topic)

@@ -2,8 +2,11 @@
 
 import pytest
 
-from chordmq.broker.cursors.exchange import Exchange, Opening, Rows
-from chordmq.errors import CoordinatorNotAvailable, UnknownTopic
+from chordmq.broker.cursors.cursor import Cursor
+from chordmq.broker.cursors.exchange import Exchange, Rows
+from chordmq.broker.cursors.records import CursorKey
+from chordmq.broker.cursors.wishes import Opening
+from chordmq.errors import CoordinatorLoading, CoordinatorNotAvailable, UnknownTopic
 from tests.broker.transactions.test_delegation import HERE, NOWHERE, THERE, Places
 from tests.cluster.linked import Linked, linked, until_connected
 
@@ -15,15 +18,21 @@ class Keeper:
         self.opened: list[Opening] = []
         self.rows: Rows = [(b"key", b"of node %d" % node.links.broker)]
         self.places = Places(node.links.broker)
-        self.exchange = Exchange(node.links, self.places, self.open, self.read)  # type: ignore[arg-type]
+        self.exchange = Exchange(node.links, self.places, self)  # type: ignore[arg-type]
 
-    async def open(self, wanted: Opening) -> None:
+    async def open_for(self, wanted: Opening) -> None:
         if wanted.topic == "gone":
             raise UnknownTopic("gone")
         self.opened.append(wanted)
 
-    async def read(self, log_partition: int) -> Rows:
+    async def read_log(self, log_partition: int) -> Rows:
         return self.rows
+
+    def kept(self, key: CursorKey) -> Cursor:
+        raise CoordinatorLoading("not yet")
+
+    def heard(self, key: CursorKey) -> None:
+        raise AssertionError("nobody tells")
 
 
 async def test_cursors_are_opened_by_the_leader_of_their_partition() -> None:

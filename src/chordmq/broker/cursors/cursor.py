@@ -18,7 +18,7 @@ from chordmq.broker.cursors.shared_cursor import (
     Taken,
 )
 from chordmq.broker.partition import Partition
-from chordmq.errors import ChordMQError, UnknownTopic
+from chordmq.errors import ChordMQError, NotLeader, UnknownTopic
 from chordmq.records.batch import BatchHeader, read_header, walk
 from chordmq.records.marker import read_marker
 from chordmq.records.record import Record, read_records
@@ -126,6 +126,8 @@ class Cursor:
         self._readers: dict[Reader, None] = {}
         self._decided: Decided | None = None
         self._is_writing = False
+        self.is_retired = False
+        """Whether another node keeps the cursor now, or nobody."""
         self._policy = policy
         self.restore(snapshot)
 
@@ -149,6 +151,11 @@ class Cursor:
             self._policy = policy
             self.machine.limits = policy.limits
             self.wake()
+
+    @property
+    def start(self) -> int:
+        """Return the first offset that is not done."""
+        return self.machine.start
 
     @property
     def lag(self) -> int:
@@ -192,6 +199,10 @@ class Cursor:
                 found = [data for header, data in batches if _has_any(header, taken)]
                 return Delivery(found, taken, self.partition)
         return Delivery()
+
+    async def take_now(self, holder: str, count_max: int, max_bytes: int) -> Delivery:
+        """Give a consumer records, as `take` does: they are here."""
+        return self.take(holder, count_max, max_bytes)
 
     def available_bytes(self, max_bytes: int) -> int:
         """Return the size of what `take` would read."""
@@ -361,6 +372,8 @@ class Cursor:
     def _check_open(self) -> None:
         if self.partition.is_closed:
             raise UnknownTopic(f"{self.partition.topic} was deleted")
+        if self.is_retired:
+            raise NotLeader(f"cursors of {self.partition.topic} are kept elsewhere now")
 
 
 def _has_any(header: BatchHeader, taken: list[Taken]) -> bool:

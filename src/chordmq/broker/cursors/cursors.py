@@ -14,12 +14,21 @@ import structlog
 from chordmq.broker.alarm import Alarm
 from chordmq.broker.cursors.cursor import Cursor, Decided, Policy
 from chordmq.broker.cursors.dead_letters import bury
-from chordmq.broker.cursors.exchange import Exchange, Nodes, Opening, Rows
+from chordmq.broker.cursors.exchange import Exchange, Nodes, Rows
+from chordmq.broker.cursors.index import GroupIndex
 from chordmq.broker.cursors.records import CursorKey, CursorRecord, CursorSnapshot, read, write
+from chordmq.broker.cursors.routing import Routing
+from chordmq.broker.cursors.wishes import Opening
 from chordmq.broker.internal_log import Host, InternalLog, InternalTopic
 from chordmq.broker.partition import Partition
 from chordmq.broker.topic import Topic
-from chordmq.errors import ChordMQError, CoordinatorLoading, CoordinatorNotAvailable, UnknownTopic
+from chordmq.errors import (
+    ChordMQError,
+    CoordinatorLoading,
+    CoordinatorNotAvailable,
+    InvalidRecordState,
+    UnknownTopic,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -64,15 +73,18 @@ class Cursors:
         """Set once the log is read; until then consumers are asked to try again."""
         self._led: dict[Place, int] = {}
         """In a cluster: partitions whose cursors are kept here, and in which leader epoch."""
-        self._exchange: Exchange | None = None
+        self.routing: Routing | None = None
+        """The way to cursors of other nodes; None for a node alone."""
 
     def join(self, nodes: Nodes) -> None:
         """Be part of a cluster: other nodes keep the cursors of what they lead."""
-        self._exchange = Exchange(nodes, self._host.topics, self._open_for, self._read)
+        self.routing = Routing(nodes, self._host.topics, self)
 
     def look_again(self) -> None:
         """Take note that partitions may have come, or changed their leader."""
         self._log.look_again()
+        if self.routing is not None:
+            self.routing.look_again()
 
     async def run(self) -> None:
         """Read the log, then serve until cancelled."""
@@ -80,11 +92,11 @@ class Cursors:
             self._tasks = tasks
             self._log.open(tasks)
             try:
-                if self._exchange is None:
+                if self.routing is None:
                     await self._load()
                     await asyncio.Event().wait()
-                while self._exchange is not None:
-                    await self._reconcile(self._exchange)
+                while self.routing is not None:
+                    await self._reconcile(self.routing)
                     await self._log.woken()
             finally:
                 self._stop()
@@ -105,8 +117,21 @@ class Cursors:
         *,
         start_ms: int = LATEST,
         policy: Policy | None = None,
+        is_bound: bool = True,
+    ) -> GroupIndex:
+        """Return a group's cursor; a new one begins where told, and is in the log by then.
+
+        Its consumers leave when their node does, unless they are not bound to one.
+        """
+        if self.routing is None:
+            return await self.open_here(group, topic, partition, start_ms, policy)
+        await self.routing.open(group, topic, partition, start_ms, policy)
+        return self.routing.cursor(group, topic, partition, is_bound=is_bound)
+
+    async def open_here(
+        self, group: str, topic: str, partition: int, start_ms: int, policy: Policy | None = None
     ) -> Cursor:
-        """Return a group's cursor; a new one begins where told, and is in the log by then."""
+        """Return a group's cursor, which this node keeps."""
         self.check_loaded()
         target = self._host.topics.get(topic)
         if not 0 <= partition < len(target.partitions):
@@ -123,19 +148,37 @@ class Cursors:
     async def open_anywhere(self, group: str, topic: str, partition: int, start_ms: int) -> None:
         """Have a group's cursor on whichever node leads the partition."""
         target = self._host.topics.get(topic)
-        if self._exchange is None or target.partitions[partition].is_leader:
-            await self.open(group, topic, partition, start_ms=start_ms)
+        if self.routing is None or target.partitions[partition].is_leader:
+            await self.open_here(group, topic, partition, start_ms)
         else:
-            await self._exchange.open(Opening(group, topic, partition, start_ms))
+            await self.routing.exchange.open(Opening(group, topic, partition, start_ms))
 
-    async def _open_for(self, wanted: Opening) -> None:
-        """Open a cursor for another node."""
-        await self.open(wanted.group, wanted.topic, wanted.partition, start_ms=wanted.start_ms)
+    def reach(self, group: str, topic: str, partition: int) -> GroupIndex | None:
+        """Return a group's cursor on whichever node, if it is there; nobody is bound to it."""
+        if self.routing is None:
+            return self.find(group, self._host.topics.get(topic).id, partition)
+        return self.routing.cursor(group, topic, partition, is_bound=False)
+
+    def kept(self, key: CursorKey) -> Cursor:
+        """Return a cursor that is kept here; raise why it is not."""
+        self._check_led(self._host.topics.by_id(key.topic_id), key.partition)
+        cursor = self.find(*key)
+        if cursor is None:
+            raise InvalidRecordState(f"{key.group} has no cursor in partition {key.partition}")
+        return cursor
+
+    def here(self, key: CursorKey) -> Cursor | None:
+        """Return a cursor if it is kept here now."""
+        cursor = self.find(*key)
+        if cursor is None or not cursor.partition.is_leader:
+            return None
+        epoch = self._led.get((key.topic_id, key.partition))
+        return cursor if epoch == cursor.partition.leader_epoch else None
 
     def _check_led(self, topic: Topic, index: int) -> None:
         """Raise NotLeader, or CoordinatorLoading, unless the partition's cursors are kept here."""
         partition = topic.partitions[index]
-        if self._exchange is None:
+        if self.routing is None:
             return
         partition.check_leading()
         if self._led.get((topic.id, index)) != partition.leader_epoch:
@@ -202,7 +245,7 @@ class Cursors:
         if not self.loaded.is_set():
             raise CoordinatorLoading("cursors are being read from the log")
 
-    async def _read(self, log_partition: int) -> Rows:
+    async def read_log(self, log_partition: int) -> Rows:
         """Return the newest state of each cursor in a partition of the log."""
         found: dict[CursorKey, CursorRecord] = {}
         async for batch in self._log.replay(log_partition):
@@ -211,7 +254,7 @@ class Cursors:
         rows = (write(record) for record in found.values())
         return [(key, value) for key, value in rows if value is not None]
 
-    async def _reconcile(self, exchange: Exchange) -> None:
+    async def _reconcile(self, routing: Routing) -> None:
         """Keep the cursors of what this node leads, and let go of the others."""
         led = {
             (topic.id, one.index): one.leader_epoch
@@ -226,10 +269,11 @@ class Cursors:
         self._led = {place: led[place] for place in self._led if led.get(place) == self._led[place]}
         new = {place: epoch for place, epoch in led.items() if place not in self._led}
         try:
-            for key, snapshot in (await self._held(exchange, new)).items():
+            for key, snapshot in (await self._held(routing.exchange, new)).items():
                 self._add(key, snapshot)
             self._led |= new
             self.loaded.set()
+            routing.look_again()
         except ChordMQError as error:
             log.warning("cursors not read yet", error=str(error))
             asyncio.get_running_loop().call_later(RETRY_S, self.look_again)
@@ -285,6 +329,7 @@ class Cursors:
             self.alarm.discard(_name(cursor.key))
         if not places:
             self._groups.pop(group, None)
+        cursor.is_retired = True
         cursor.wake()
 
     def store(self, cursor: Cursor, decided: Decided) -> None:

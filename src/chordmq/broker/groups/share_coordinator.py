@@ -172,7 +172,7 @@ class ShareCoordinator:
 
     async def _set_start(self, group_id: str, start: Start) -> ChordMQError | None:
         try:
-            cursor = await self._cursors.open(group_id, start.topic, start.partition)
+            cursor = await self._cursors.open_here(group_id, start.topic, start.partition, LATEST)
             first, end = cursor.partition.log.start_offset, cursor.partition.high_watermark
             await self._cursors.reset(cursor, min(max(start.offset, first), end))
         except ChordMQError as error:

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from chordmq.broker.cursors.cursor import Answer, Cursor
+from chordmq.broker.cursors.cursor import Answer
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
+from chordmq.broker.cursors.index import GroupIndex
 from chordmq.broker.cursors.shared_cursor import Outcome
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.topic import Topic
@@ -78,7 +79,7 @@ class Settle(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
 class Bell:
     """Waits at several cursors for the first that may have something to take."""
 
-    def __init__(self, cursors: Sequence[Cursor]) -> None:
+    def __init__(self, cursors: Sequence[GroupIndex]) -> None:
         self._cursors = cursors
         self._rung = asyncio.Event()
 
@@ -109,11 +110,11 @@ async def take(call: Call, body: Take) -> TakenRecords:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + body.wait_ms / 1000
     holder = _holder(call, body.consumer)
-    found = _take(call, cursors, holder, body)
+    found = await _take(call, cursors, holder, body)
     while not found and (left_s := deadline_s - loop.time()) > 0:
         if not await Bell(cursors).wait(left_s):
             break
-        found = _take(call, cursors, holder, body)
+        found = await _take(call, cursors, holder, body)
     return TakenRecords(found)
 
 
@@ -130,21 +131,23 @@ async def settle(call: Call, body: Settle) -> None:
     holder = _holder(call, body.consumer)
     stored = []
     for index, answers in by_partition.items():
-        cursor = call.broker.cursors.find(call.path("cursor"), topic.id, index)
+        cursor = call.broker.cursors.reach(call.path("cursor"), topic.name, index)
         if cursor is None:
             raise InvalidRecordState(f"nothing was taken from partition {index}")
         stored.append(cursor.settle_all(holder, answers))
     await asyncio.gather(*stored)
 
 
-async def _open(call: Call, body: Take) -> list[Cursor]:
+async def _open(call: Call, body: Take) -> list[GroupIndex]:
     call.request.state.is_traffic = True
     topic = _readable(call)
     if len(topic.partitions) > PARTITIONS_FOLLOWED_MAX:
         raise InvalidRequest(f"a cursor follows {PARTITIONS_FOLLOWED_MAX} partitions at most")
     start_ms = EARLIEST if body.start == "earliest" else LATEST
     return [
-        await call.broker.cursors.open(call.path("cursor"), topic.name, index, start_ms=start_ms)
+        await call.broker.cursors.open(
+            call.path("cursor"), topic.name, index, start_ms=start_ms, is_bound=False
+        )
         for index in range(len(topic.partitions))
     ]
 
@@ -160,11 +163,13 @@ def _holder(call: Call, consumer: str) -> str:
     return f"http/{call.principal.name}/{consumer}"
 
 
-def _take(call: Call, cursors: Sequence[Cursor], holder: str, body: Take) -> list[TakenRecord]:
+async def _take(
+    call: Call, cursors: Sequence[GroupIndex], holder: str, body: Take
+) -> list[TakenRecord]:
     found: list[TakenRecord] = []
     bytes_left = body.max_bytes
     for cursor in cursors:
-        delivery = cursor.take(holder, body.max_records - len(found), bytes_left)
+        delivery = await cursor.take_now(holder, body.max_records - len(found), bytes_left)
         taken = list(delivery.records())
         counts = {record.offset: deliveries for record, deliveries in taken}
         partition = cursor.partition

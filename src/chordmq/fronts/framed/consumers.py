@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 
 import structlog
 
-from chordmq.broker.cursors.cursor import Cursor, Policy
+from chordmq.broker.cursors.cursor import Policy
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
+from chordmq.broker.cursors.index import GroupIndex
 from chordmq.broker.cursors.shared_cursor import Limits, Outcome
 from chordmq.broker.feed import Feed, Offsets
 from chordmq.broker.groups.membership import Identity
@@ -212,7 +213,7 @@ class Queue(Consumer):
     """Shares the messages with the other consumers of the queue; each goes to one of them."""
 
     index = "shared"
-    _cursors: Sequence[Cursor] = ()
+    _cursors: Sequence[GroupIndex] = ()
 
     async def _send(self) -> None:
         self._cursors = [cursor async for cursor in self._open()]
@@ -227,12 +228,13 @@ class Queue(Consumer):
         finally:
             for cursor in self._cursors:
                 cursor.forget(self)
-            self._front.broker.cursors.leave(self._group, self._number)
+                if not cursor.partition.is_closed:
+                    cursor.leave(self._number)
 
     def _place(self) -> Offsets:
-        return {one.partition.index: one.machine.start for one in self._cursors}
+        return {one.partition.index: one.start for one in self._cursors}
 
-    async def _open(self) -> AsyncIterator[Cursor]:
+    async def _open(self) -> AsyncIterator[GroupIndex]:
         policy = Policy(Limits(lock_ms=LOCK_MS, deliveries_max=2**15 - 1), only_stable=True)
         cursors = self._front.broker.cursors
         for partition in self._front.broker.topics.get(self._topic).partitions:

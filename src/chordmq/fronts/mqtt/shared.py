@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from chordmq.broker.cursors.cursor import Cursor
+from chordmq.broker.cursors.index import GroupIndex
 from chordmq.broker.cursors.shared_cursor import Outcome
 from chordmq.broker.partition import Partition
 from chordmq.broker.topic import Topic
@@ -24,7 +24,7 @@ AFFINITY = ("chordmq.affinity", "key")
 class SharedSource:
     """One partition that a client reads together with others."""
 
-    def __init__(self, cursor: Cursor, holder: str) -> None:
+    def __init__(self, cursor: GroupIndex, holder: str) -> None:
         self.partition: Partition = cursor.partition
         self.cursor = cursor
         self._holder = holder

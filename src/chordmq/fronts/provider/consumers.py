@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import groupby
 from typing import Protocol
 
-from chordmq.broker.cursors.cursor import Answer, Cursor, Policy
+from chordmq.broker.cursors.cursor import Answer, Policy
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
+from chordmq.broker.cursors.index import GroupIndex
 from chordmq.broker.cursors.shared_cursor import Limits, Outcome
 from chordmq.broker.feed import Feed, Offsets
 from chordmq.broker.groups.membership import Identity
@@ -244,14 +245,14 @@ class SharedIndex:
         self._broker = front.broker
         self._woken = woken
         self._holder = holder
-        self._cursors: dict[int, Cursor] = {}
+        self._cursors: dict[int, GroupIndex] = {}
 
     async def open(self) -> Offsets:
         """Find the place to begin at, and return it by partition."""
         self._cursors = {cursor.partition.index: cursor async for cursor in self._open()}
         return self.place()
 
-    async def _open(self) -> AsyncIterator[Cursor]:
+    async def _open(self) -> AsyncIterator[GroupIndex]:
         wanted = self.wanted
         start_ms = LATEST if wanted.start == "latest" else EARLIEST
         if wanted.since_ms is not None:
@@ -329,7 +330,7 @@ class SharedIndex:
 
     def place(self) -> Offsets:
         """Return the first offset that is not done, by partition."""
-        return {index: cursor.machine.start for index, cursor in self._cursors.items()}
+        return {index: cursor.start for index, cursor in self._cursors.items()}
 
     def lag(self) -> int:
         """Return how many messages wait for all who share the index."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from chordmq.broker.cursors.cursor import Cursor
 from chordmq.broker.cursors.cursors import EARLIEST
+from chordmq.broker.cursors.index import GroupIndex
 from chordmq.broker.cursors.shared_cursor import Outcome
 from chordmq.broker.feed import Feed, Gap, Offsets, read_position, write_position
 from chordmq.broker.names import NAME_HEADER, is_filter, is_wanted, name_of, without_name
@@ -354,7 +354,7 @@ class SharedSubscription:
     """Shares one durable index with others of its group: each message goes to one of them."""
 
     def __init__(
-        self, session: "Session", wanted: Wanted, cursors: Sequence[Cursor], holder: str
+        self, session: "Session", wanted: Wanted, cursors: Sequence[GroupIndex], holder: str
     ) -> None:
         self._session = session
         self.topic = wanted.topic

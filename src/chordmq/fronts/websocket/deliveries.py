@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from chordmq.broker.cursors.cursor import Cursor
+from chordmq.broker.cursors.index import GroupIndex
 from chordmq.broker.cursors.shared_cursor import Outcome
 from chordmq.broker.feed import Feed, Offsets, write_position
 from chordmq.broker.partition import Partition
@@ -235,7 +235,7 @@ class SharedFollower:
     """Shares one durable index with others of its group: each message goes to one of them."""
 
     def __init__(
-        self, subscription: Subscription, view: View, cursors: Sequence[Cursor], holder: str
+        self, subscription: Subscription, view: View, cursors: Sequence[GroupIndex], holder: str
     ) -> None:
         self.subscription = subscription
         self.topic = view.topic
