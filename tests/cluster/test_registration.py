@@ -11,7 +11,7 @@ from chordmq.clock import ManualClock, SystemClock
 from chordmq.cluster import registration as module
 from chordmq.cluster.elections import Rules
 from chordmq.cluster.image import Image
-from chordmq.cluster.metastore.store import Put, StoreConflict
+from chordmq.cluster.metastore.store import Delete, Put, StoreConflict
 from chordmq.cluster.registration import Registration, Standing, compares_for
 from chordmq.cluster.state import (
     NO_LEADER,
@@ -159,6 +159,21 @@ async def test_only_a_machine_that_went_down_by_itself_has_lost_records(
     await registered(shared_store, replace(STANDING, registration=again), carefree)
 
     assert (await get(shared_store, 0)).elr == eligible
+
+
+async def test_a_start_that_ends_half_way_stays_unclean(shared_store: UnreliableStore) -> None:
+    """Found by tests/sim/controllers: the second start must know what the first has not done."""
+    first = await registered(shared_store, rules=carefree)
+    await first.appear()
+    await put(shared_store, 0, PartitionState(replicas=(1, 2), leader=1, isr=(1,)))
+    standing = replace(STANDING, registration=struct_replace(ABOUT, boot="tuesday"))
+    half = Put(broker_key(1), encode(standing.registration))
+    await shared_store.store.commit([], [half, Delete(live_key(1))])
+
+    again = struct_replace(standing.registration, incarnation="3")
+    await registered(shared_store, replace(STANDING, registration=again), carefree)
+
+    assert (await get(shared_store, 0)).elr == ()
 
 
 async def test_a_broker_that_leaves_hands_over_what_it_led(shared_store: UnreliableStore) -> None:

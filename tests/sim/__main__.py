@@ -2,28 +2,16 @@
 
 import argparse
 import sys
-import time
-from collections.abc import Callable
-from random import SystemRandom
 
-from tests.sim import replication, ring
+from tests.sim import controllers, groups, replication, ring
+from tests.sim.exploration import Run, explore
 
-PARTS: dict[str, Callable[[int], None]] = {"replication": replication.run, "ring": ring.run}
-"""Each runs the schedule of a seed, and raises AssertionError if a rule was broken."""
-
-
-def explore(part: str, first_seed: int, seconds: float) -> tuple[int, int | None]:
-    """Run schedules from a seed on; return how many, and the first seed that failed."""
-    end_s = time.monotonic() + seconds
-    seed = first_seed
-    while time.monotonic() < end_s:
-        try:
-            PARTS[part](seed)
-        except AssertionError as fault:
-            print(f"{part}: seed {seed}: {fault}")
-            return seed - first_seed + 1, seed
-        seed += 1
-    return seed - first_seed, None
+PARTS: dict[str, Run] = {
+    "controllers": controllers.run,
+    "groups": groups.run,
+    "replication": replication.run,
+    "ring": ring.run,
+}
 
 
 def main() -> int:
@@ -41,11 +29,12 @@ def main() -> int:
         return 0
     failed = False
     for part in parts:
-        first_seed = SystemRandom().randrange(2**40)
-        share_s = options.seconds / len(parts)
-        schedules, seed = explore(part, first_seed, share_s)
-        print(f"{part}: {schedules} schedules from seed {first_seed}, {schedules / share_s:.0f}/s")
-        failed |= seed is not None
+        found = explore(PARTS[part], options.seconds / len(parts))
+        rate = found.schedules / max(found.seconds, 1e-9)
+        print(f"{part}: {found.schedules} schedules from seed {found.first_seed}, {rate:.0f}/s")
+        if found.seed is not None:
+            print(f"{part}: seed {found.seed}: {found.fault}")
+            failed = True
     return int(failed)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from math import inf
+from typing import Any, NamedTuple
 
 from chordmq.cluster.replication.follower import Follower
 from chordmq.cluster.replication.leader import Leader, Lease, Proposal
@@ -20,7 +21,7 @@ class SimLog:
     start_offset = 0
 
     def __init__(self) -> None:
-        self.records: list[tuple[int, int]] = []
+        self.records: list[tuple[int, Any]] = []
         self.durable = 0
         self.flushing: int | None = None
 
@@ -63,6 +64,23 @@ class Kinds:
     """False: what is only written is taken for flushed, though the topic demands a flush."""
 
 
+class Key(NamedTuple):
+    """The controller's key in the store."""
+
+    life: int
+    """The broker epoch of the process that holds it."""
+    created: int
+
+
+class Known(NamedTuple):
+    """What the store holds at one moment, as a watch tells it."""
+
+    state: PartitionState
+    revision: int
+    live: frozenset[int] = frozenset()
+    controller: Key | None = None
+
+
 @dataclass
 class Process:
     """One life of a broker."""
@@ -79,7 +97,9 @@ class Process:
     high_watermark: int = 0
     waiting: list[tuple[int, int]] = field(default_factory=list)
     """Offset and value of what producers wait for."""
-    watched: list[tuple[PartitionState, int]] = field(default_factory=list)
+    watched: list["Known"] = field(default_factory=list)
+    """What the store will tell next."""
+    known: "Known | None" = None
     proposals: list[Proposal] = field(default_factory=list)
     """Sent to the store, outcome unknown."""
     is_stopped: bool = False

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from itertools import count
 from math import inf
 from random import Random
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,9 +21,10 @@ from chordmq.cluster.replication.follower import Append, Cut, Restart
 from chordmq.cluster.replication.leader import Proposal, Rules, Source
 from chordmq.cluster.state import NO_LEADER, PartitionState
 from chordmq.codecs.peer.replica import Answer, Fetch
-from tests.sim.brokers import Kinds, Process, SimLog, Violation
+from tests.sim.brokers import Kinds, Known, Process, SimLog, Violation
 
 BROKERS = range(3)
+COPIES = 3
 MIN_IN_SYNC = 2
 LAG_MAX_S = 8.0
 LEASE_S = 6.0
@@ -35,21 +37,23 @@ RECORDS_PER_ANSWER = 2
 class World:
     """The brokers, the store, the network and whoever watches that the rules are kept."""
 
-    def __init__(self, seed: int, kinds: Kinds) -> None:
+    def __init__(self, seed: int, kinds: Kinds, brokers: range = BROKERS) -> None:
         self.random = Random(seed)
         self.kinds = kinds
+        self.brokers = brokers
         self.now_s = 0.0
         self.rules = ElectionRules(
             min_in_sync=MIN_IN_SYNC,
             is_durable=kinds.waits_for_disk,
         )
-        replicas = tuple(self.random.sample(BROKERS, 3))
-        self.state = PartitionState(replicas=replicas, leader=replicas[0], isr=(0, 1, 2))
+        replicas = tuple(self.random.sample(brokers, COPIES))
+        isr = tuple(sorted(replicas))
+        self.state = PartitionState(replicas=replicas, leader=replicas[0], isr=isr)
         self.revision = 10
-        self.epochs = {b: b + 1 for b in BROKERS}
-        self.leases = dict.fromkeys(BROKERS, LEASE_S)
+        self.epochs = {b: b + 1 for b in brokers}
+        self.leases = dict.fromkeys(brokers, LEASE_S)
         self.fenced: set[int] = set()
-        self.disks = {b: SimLog() for b in BROKERS}
+        self.disks = {b: SimLog() for b in brokers}
         self.up: dict[int, Process] = {}
         self.unclean: set[int] = set()
         self.cut_off: set[int] = set()
@@ -57,7 +61,7 @@ class World:
         self.messages: list[Callable[[], None]] = []
         self.held: list[Callable[[], None]] = []
         self.acked: dict[int, int] = {}
-        self.seen: list[tuple[int, int]] = []
+        self.seen: list[tuple[int, Any]] = []
         """What consumers may have read."""
         self.leaders: dict[int, int] = {}
         self.values = count(1)
@@ -66,16 +70,24 @@ class World:
         self.step_s = self.random.choice((0.03, 0.1, 0.3))
         self.fault_rate = self.random.choice((0.005, 0.02, 0.05))
         self.crash_rate = self.random.choice((0.05, 0.2, 0.5))
-        self.rates = [self.random.choice((0.95, 1.0, 1.05)) for _ in BROKERS]
-        for broker in BROKERS:
+        self.rates = [self.random.choice((0.95, 1.0, 1.05)) for _ in brokers]
+        for broker in brokers:
             self.start(broker)
 
     # The store and its controller.
 
     def put(self, state: PartitionState) -> None:
         self.state, self.revision = state, self.revision + 1
+        self.publish()
+
+    def publish(self) -> None:
+        """Let everybody who watches the store hear of it, in time."""
+        known = self.known()
         for process in self.up.values():
-            process.watched.append((state, self.revision))
+            process.watched.append(known)
+
+    def known(self) -> Known:
+        return Known(self.state, self.revision)
 
     def change(self, state: PartitionState) -> None:
         """Write what the controller has decided, unless nothing has changed."""
@@ -86,7 +98,7 @@ class World:
             self.put(state)
 
     def elect(self) -> None:
-        live = [broker for broker in BROKERS if broker not in self.fenced]
+        live = [broker for broker in self.brokers if broker not in self.fenced]
         if self.kinds.is_unclean_allowed and self.state.leader == NO_LEADER:
             self.random.shuffle(live)
             forgotten = replace(self.state, isr=(), elr=(), last_known_elr=())
@@ -96,7 +108,7 @@ class World:
 
     def prefer(self) -> None:
         """Let the preferred replica lead, as the balancing of leaders does."""
-        self.change(led_by_preferred(self.state, set(BROKERS) - self.fenced, self.rules))
+        self.change(led_by_preferred(self.state, set(self.brokers) - self.fenced, self.rules))
 
     def fence(self, broker: int) -> None:
         if broker not in self.fenced:
@@ -152,7 +164,7 @@ class World:
     def start(self, broker: int) -> None:
         process = Process(broker, self.epochs[broker], self.disks[broker], self.rates[broker])
         self.up[broker] = process
-        process.watched.append((self.state, self.revision))
+        process.watched.append(self.known())
         self.renew(process)
 
     def register(self, broker: int) -> None:
@@ -207,12 +219,24 @@ class World:
         if revision <= process.revision:
             return
         process.revision = revision
-        if state.leader_epoch > process.epoch:
+        if process.broker not in state.replicas:
+            self.discard(process)
+        elif state.leader_epoch > process.epoch:
             self.turn(process, state, revision)
         elif process.leader is not None:
             process.proposals.clear()
             process.leader.on_state(state, revision, self.clock(process))
         self.after(process)
+
+    def discard(self, process: Process) -> None:
+        """Drop a copy that others keep now, unless the store says otherwise by now."""
+        process.leader = process.follower = None
+        process.waiting.clear()
+        process.proposals.clear()
+        process.epoch = -1
+        if process.broker not in self.state.replicas:
+            process.log.cut(0)
+            process.high_watermark = 0
 
     def turn(self, process: Process, state: PartitionState, revision: int) -> None:
         """Begin a leader epoch as leader, as follower, or as neither."""
@@ -341,7 +365,7 @@ class World:
         self.now_s += random.random() * self.step_s * 2
         if self.held and random.random() < 0.03:
             self.messages.append(self.held.pop(random.randrange(len(self.held))))
-        broker = random.randrange(3)
+        broker = random.randrange(len(self.brokers))
         process = self.up.get(broker)
         if random.random() < self.fault_rate:
             self.fault(broker, process)
@@ -374,7 +398,11 @@ class World:
 
     def watch(self, process: Process) -> None:
         if process.watched and process.broker not in self.cut_off:
-            self.learn(process, *process.watched.pop(0))
+            self.hear(process, process.watched.pop(0))
+
+    def hear(self, process: Process, known: Known) -> None:
+        process.known = known
+        self.learn(process, known.state, known.revision)
 
     def tick(self, process: Process) -> None:
         if process.leader is not None:
@@ -387,7 +415,7 @@ class World:
 
     def control(self, _: Process) -> None:
         """Let the controller look whose lease has ended, and who is back."""
-        expired = [b for b in BROKERS if self.leases[b] <= self.now_s]
+        expired = [b for b in self.brokers if self.leases[b] <= self.now_s]
         for broker in expired:
             self.fence(broker)
         for broker in sorted(self.fenced.difference(expired)):
@@ -417,29 +445,34 @@ class World:
         self.messages += self.held
         self.held, self.hold_rate = [], 0.0
         self.cut_off.clear()
-        for broker in BROKERS:
+        for broker in self.brokers:
             if broker not in self.up:
                 self.register(broker)
-            self.up[broker].is_stopped = False
+        for process in self.up.values():
+            process.is_stopped = False
         for _ in range(HEALING_ROUNDS):
             self.heal_round()
             state = self.state
             if state.leader == NO_LEADER and not state.isr and not state.elr:
                 return "nobody can lead"
-            logs = [self.disks[b].records for b in BROKERS]
-            if len(state.isr) == 3 and logs[0] == logs[1] == logs[2]:
-                self.check_acked(self.disks[0])
+            if self.is_whole():
+                self.check_acked(self.disks[state.leader])
                 return "healed"
         raise Violation("the cluster does not heal")
 
+    def is_whole(self) -> bool:
+        """Return whether all copies are in sync and equal."""
+        first, *others = (self.disks[b].records for b in self.state.replicas)
+        return len(self.state.isr) == COPIES and all(one == first for one in others)
+
     def heal_round(self) -> None:
         self.now_s += 1
-        for process in self.up.values():
+        for process in list(self.up.values()):
             self.renew(process)
             self.unfence(process.broker)
             self.settle(process)
             while process.watched:
-                self.learn(process, *process.watched.pop(0))
+                self.hear(process, process.watched.pop(0))
             self.flush(process)
             self.flush(process)
             self.lose_link(process)

@@ -1,15 +1,12 @@
 """Proves that the simulation of replication keeps its rules, and that it would notice if not."""
 
-import time
-from random import SystemRandom
-
 import pytest
 
-from tests.sim.brokers import Kinds, Violation
+from tests.sim.brokers import Kinds
+from tests.sim.exploration import check_found, check_fresh
 from tests.sim.mutants import MUTANTS
 from tests.sim.replication import run, simulate
 
-SECONDS = 6
 TELLING = [4, 33, 39, 75, 105, 271, 559, 1412]
 """Seeds of schedules that broke a rule, with a bug of ours or a planted one; run for ever."""
 SCHEDULES_MAX = 15_000
@@ -18,15 +15,7 @@ SEED = 105
 
 def test_no_schedule_loses_or_changes_what_was_acknowledged() -> None:
     """X5: crashes, torn disks, pauses, lost leases, late and lost messages, drifting clocks."""
-    seed = SystemRandom().randrange(2**40)
-    print(f"first seed {seed}")
-    end_s = time.monotonic() + SECONDS
-    while time.monotonic() < end_s:
-        try:
-            run(seed)
-        except Violation as fault:
-            pytest.fail(f"seed {seed}: {fault}; python -m tests.sim --part replication --seed N")
-        seed += 1
+    check_fresh("replication", run)
 
 
 @pytest.mark.parametrize("seed", TELLING)
@@ -38,12 +27,7 @@ def test_schedules_that_show_a_bug_keep_the_rules_without_it(seed: int) -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_planted_bugs_are_found(name: str) -> None:
     """X5: the simulation notices each of the bugs that others have had."""
-    for seed in range(SCHEDULES_MAX):
-        try:
-            simulate(seed, MUTANTS[name])
-        except Violation:
-            return
-    pytest.fail(f"not found in {SCHEDULES_MAX} schedules")
+    check_found(lambda seed: simulate(seed, MUTANTS[name]), SCHEDULES_MAX)
 
 
 def test_a_seed_replays_its_schedule_exactly() -> None:

@@ -24,7 +24,7 @@ from chordmq.cluster.state import (
     LIVE,
     PARTITIONS,
     BrokerRegistration,
-    CleanStop,
+    DiskTrust,
     Liveness,
     PartitionState,
     broker_key,
@@ -90,8 +90,9 @@ class Registration:
 
         A suspect broker has reason to believe that its disk has lost records.
         """
-        key, store = broker_key(self.broker), self._image.store
-        before = await store.get(key)
+        key, store, boot = broker_key(self.broker), self._image.store, self._boot
+        before, entry = await store.get(key), await store.get(clean_key(self.broker))
+        trust = DiskTrust() if entry is None else decode(entry, DiskTrust)
         lost = is_suspect
         if before is not None:
             old = decode(before, BrokerRegistration)
@@ -100,15 +101,15 @@ class Registration:
                     f"node {self.broker} is registered with another data directory; choose another "
                     f"broker.node.id, or unregister the old node if it is gone for good"
                 )
-            stopped = await store.get(clean_key(self.broker))
-            ended = decode(stopped, CleanStop).epoch if stopped else 0
-            lost |= ended != before.revision and old.boot != self._standing.registration.boot
+            lost |= trust.epoch != before.revision and trust.boot != boot
         put = Put(key, encode(self._standing.registration))
         self.epoch = await self._image.commit(
             [unchanged(key, before)], [put, Delete(live_key(self.broker))]
         )
         await self._image.refresh()
         await self._step_back(lost=lost)
+        if trust.boot != boot:  # not before: a start that ends half-way must stay unclean
+            await self._trust(DiskTrust(boot=boot))
         log.info("registered", broker=self.broker, epoch=self.epoch, unclean=lost)
 
     async def appear(self) -> None:
@@ -147,14 +148,20 @@ class Registration:
 
     async def end(self) -> None:
         """Say that all data of this epoch is on disk, and give the lease back."""
-        put = Put(clean_key(self.broker), encode(CleanStop(epoch=self.epoch)))
-        mine = Compare(broker_key(self.broker), revision=self.epoch)
         try:
             async with asyncio.timeout(GOODBYE_TIMEOUT_S):
-                await self._image.commit([mine], [put])
+                await self._trust(DiskTrust(epoch=self.epoch, boot=self._boot))
                 await self._image.store.revoke(self.lease)
         except (StoreConflict, StoreUnavailable, UnknownOutcome, TimeoutError) as error:
             log.warning("the clean stop was not recorded", reason=str(error))
+
+    @property
+    def _boot(self) -> str:
+        return self._standing.registration.boot
+
+    async def _trust(self, trust: DiskTrust) -> None:
+        mine = Compare(broker_key(self.broker), revision=self.epoch)
+        await self._image.commit([mine], [Put(clean_key(self.broker), encode(trust))])
 
     async def _renew(self) -> None:
         began_s = self._clock.monotonic_s()

@@ -84,10 +84,13 @@ class Liveness(Value, frozen=True, kw_only=True):
     """The broker epoch."""
 
 
-class CleanStop(Value, frozen=True, kw_only=True):
-    """The broker epoch that ended with all data on disk."""
+class DiskTrust(Value, frozen=True, kw_only=True):
+    """What makes a broker's next start a clean one: either of these is as it was."""
 
-    epoch: int
+    epoch: int = 0
+    """The broker epoch that ended with all data on disk."""
+    boot: str = ""
+    """Of the machine, when the broker was last taken out of all that it might lack."""
 
 
 class ControllerLease(Value, frozen=True, kw_only=True):
@@ -146,7 +149,7 @@ def live_key(broker: int) -> str:
 
 
 def clean_key(broker: int) -> str:
-    """Return the key that says which epoch of a broker ended cleanly."""
+    """Return the key that says how far a broker's disk can be trusted."""
     return f"{CLEAN}{broker}"
 
 
