@@ -16,6 +16,7 @@ from chordmq.broker.forwarding import Forwarding
 from chordmq.broker.groups.coordinator import GroupCoordinator
 from chordmq.broker.groups.settings import GroupOverrides
 from chordmq.broker.groups.share_coordinator import ShareCoordinator, policy_of
+from chordmq.broker.leaders import Leaders
 from chordmq.broker.log_settings import log_settings
 from chordmq.broker.partition import Partition, Shared
 from chordmq.broker.presence import Presence
@@ -24,7 +25,6 @@ from chordmq.broker.queues.queues import Queues
 from chordmq.broker.remote_reads import RemoteReads
 from chordmq.broker.retained import RetainedMessages
 from chordmq.broker.security.permissions import AclSettings, Permissions
-from chordmq.broker.sequences import Sequences
 from chordmq.broker.sessions import Sessions
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topic import Topic
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 class Broker:
     """Opens everything below `directory` and serves it; all fronts talk to this class only."""
 
-    sequences: Sequences
+    leaders: Leaders
     tunnels: Tunnels | None
     """Ways to other nodes, for clients that these serve; None for a node alone."""
 
@@ -209,7 +209,7 @@ class Broker:
     def _follow_leaders(self) -> None:
         """Have coordinators look after what this node leads, and ask other nodes for the rest."""
         links = self.clustering.links if self.clustering is not None else None
-        self.sequences = Sequences(self.topics, links)
+        self.leaders = Leaders(self.topics, links)
         self.tunnels = Tunnels(links) if links is not None else None
         if self.clustering is None:
             return
@@ -218,8 +218,8 @@ class Broker:
         self.bounds.join(links)
         self.cursors.join(links)
         self.image.listen(LIVE, self._look_who_lives)
-        logs = (self.groups, self.transactions, self.cursors, self.retained, self.sessions)
-        for coordinator in logs:
+        logs = (self.groups, self.transactions, self.cursors)
+        for coordinator in (*logs, self.retained, self.sessions, self.queues):
             self.topics.watchers.append(coordinator.look_again)
             self.clustering.replicas.on_turned.append(coordinator.look_again)
         Delegation(links, self.topics, self.transactions)

@@ -115,6 +115,9 @@ class InternalLog(Generic[Entry]):
         self._led: dict[int, int] = {}
         """Those of them in force here, by leader epoch: all that was read is committed."""
         self._woken = asyncio.Event()
+        self._applied: dict[int, int] = {}
+        """How far partitions are applied that are followed."""
+        self._awaited: list[tuple[Mapping[int, int], asyncio.Future[None]]] = []
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
         """Begin to take writes; `tasks` does the work."""
@@ -224,19 +227,18 @@ class InternalLog(Generic[Entry]):
     async def follow(
         self, apply: Callable[[LoggedBatch[Entry]], None], ready: Callable[[], None]
     ) -> None:
-        """Have all applied that the log holds, and that other nodes write if it is copied here.
+        """Have all applied that the log holds, and that other nodes write.
 
         `ready` is called each time when all that is committed so far is applied.
         """
-        offsets: dict[int, int] = {}
         while True:
             self._woken.clear()
             topic = self._host.topics.find(self._topic.name)
             for partition in topic.partitions if topic is not None else ():
-                if not partition.is_absent:
-                    offsets[partition.index] = self._apply_new(partition, offsets, apply)
-                    partition.wait(self)
+                self._applied[partition.index] = self._apply_new(partition, apply)
+                partition.wait(self)
             ready()
+            self._tell_applied()
             if self._host.topics.is_alone:
                 return  # nobody else writes
             await self._woken.wait()
@@ -245,14 +247,24 @@ class InternalLog(Generic[Entry]):
         """Take note that a followed partition has more."""
         self._woken.set()
 
-    def _apply_new(
-        self,
-        partition: Partition,
-        offsets: Mapping[int, int],
-        apply: Callable[[LoggedBatch[Entry]], None],
-    ) -> int:
+    async def applied(self, ends: Mapping[int, int], timeout_s: float) -> None:
+        """Wait until all before these offsets is applied, but not longer than this."""
+        if any(self._applied.get(index, 0) < end for index, end in ends.items()):
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._awaited.append((ends, future))
+            await asyncio.wait([future], timeout=timeout_s)
+
+    def _tell_applied(self) -> None:
+        awaited, self._awaited = self._awaited, []
+        for ends, future in awaited:
+            if any(self._applied.get(index, 0) < end for index, end in ends.items()):
+                self._awaited.append((ends, future))
+            elif not future.done():
+                future.set_result(None)
+
+    def _apply_new(self, partition: Partition, apply: Callable[[LoggedBatch[Entry]], None]) -> int:
         """Apply what is committed and new in a partition; return where it ends."""
-        offset = max(offsets.get(partition.index, 0), partition.log.start_offset)
+        offset = partition.nearest(self._applied.get(partition.index, 0))
         try:
             while found := partition.read(offset, READ_BYTES):
                 for data in found:

@@ -6,16 +6,28 @@ memory as well, in a tree by the levels of their names.
 
 import asyncio
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import structlog
 
 from chordmq.broker.internal_log import Host, InternalLog, InternalTopic, LoggedBatch
 from chordmq.broker.subscriptions import ONE, REST, SEPARATOR
-from chordmq.errors import ChordMQError, CoordinatorLoading, DecodeError, PolicyViolation
+from chordmq.errors import (
+    ChordMQError,
+    CoordinatorLoading,
+    DecodeError,
+    NotLeader,
+    PolicyViolation,
+)
 from chordmq.records.record import Headers
 
+if TYPE_CHECKING:
+    from chordmq.broker.bounds import Bounds
+
 log = structlog.get_logger(__name__)
+
+CATCH_UP_S = 2.0
 
 
 class Retained(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -133,10 +145,17 @@ def _found(level: _Level, levels: list[str], at: int) -> Iterator[Retained]:
         yield from _found(level.below[wanted], levels, at + 1)
 
 
+class RetainedHost(Host, Protocol):
+    """What retained messages need of the broker they belong to."""
+
+    bounds: "Bounds"
+
+
 class RetainedMessages:
     """Keeps retained messages in a log, and all of them in memory."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: "RetainedHost") -> None:
+        self._host = host
         self._log = InternalLog(host, RETAINED_TOPIC)
         self.tree = RetainedTree()
         self.loaded = asyncio.Event()
@@ -155,6 +174,18 @@ class RetainedMessages:
     def look_again(self) -> None:
         """Take note that the log may have come, or another copy of it."""
         self._log.look_again()
+
+    async def catch_up(self) -> None:
+        """Wait until this node knows what was kept at others, but not for long."""
+        topic = self._host.topics.find(RETAINED_TOPIC.name)
+        elsewhere = [one for one in topic.partitions if not one.is_leader] if topic else ()
+        if elsewhere:
+            try:
+                extents = await self._host.bounds.of(elsewhere, patience_s=CATCH_UP_S)
+            except NotLeader:
+                return  # what is known has to do
+            ends = {partition.index: extent.watermark for partition, extent in extents.items()}
+            await self._log.applied(ends, CATCH_UP_S)
 
     def _apply(self, batch: LoggedBatch[Retained]) -> None:
         for message in batch.entries:

@@ -140,10 +140,10 @@ class _Kept:
             kind = self.asked if entry.key[:1] == ASKED else self._progress
             kind.pop(client, None)
 
-    def hand_over(self, keeper: "Keeper") -> None:
+    async def hand_over(self, keeper: "Keeper") -> None:
         """Have all sessions looked after."""
         for client, session in self.asked.items():
-            keeper.restore(session, self._progress.get(client, Progress(client=client)))
+            await keeper.restore(session, self._progress.get(client, Progress(client=client)))
 
 
 SESSION_TOPIC: InternalTopic[Entry] = InternalTopic(
@@ -164,7 +164,7 @@ SESSION_TOPIC: InternalTopic[Entry] = InternalTopic(
 class Keeper(Protocol):
     """Who looks after the sessions that this node has."""
 
-    def restore(self, asked: StoredSession, progress: Progress) -> None:
+    async def restore(self, asked: StoredSession, progress: Progress) -> None:
         """Look after a session that the log has kept."""
         ...
 
@@ -201,12 +201,12 @@ class Sessions:
         """Take note that partitions of the log may have come, or changed their leader."""
         self._log.look_again()
 
-    def follow(self, keeper: Keeper) -> None:
+    async def follow(self, keeper: Keeper) -> None:
         """Have sessions looked after, those that are read already and those to come."""
         self._keeper = keeper
         unclaimed, self._unclaimed = self._unclaimed, {}
         for kept in unclaimed.values():
-            kept.hand_over(keeper)
+            await kept.hand_over(keeper)
 
     async def _load(self, index: int) -> None:
         kept = _Kept()
@@ -217,7 +217,7 @@ class Sessions:
         if self._keeper is None:
             self._unclaimed[index] = kept
         else:
-            kept.hand_over(self._keeper)
+            await kept.hand_over(self._keeper)
 
     def _unload(self, index: int) -> None:
         self._unclaimed.pop(index, None)

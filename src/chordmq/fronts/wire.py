@@ -7,6 +7,7 @@ import structlog
 
 from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.errors import DecodeError
+from chordmq.fronts.gate import Transport
 from chordmq.fronts.listener import Listener
 
 log = structlog.get_logger(__name__)
@@ -185,27 +186,27 @@ class Wire(asyncio.Protocol, Generic[E]):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admit the client, or hang up."""
-        self._transport = cast(asyncio.Transport, transport)
+        stream = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.host = peer[0] if peer else ""
         if not self._listener.admit(self, self.host):
             self._is_closed = True
-            self._transport.abort()
+            stream.abort()
             return
-        self._begin()
+        stream.set_write_buffer_limits(high=WRITE_BUFFER_HIGH, low=0)
+        self.begin(stream, self.host, self._listener.principal(transport))
 
     def succeed(self, former: "Wire[Any]", data: bytes) -> None:
         """Go on with a connection on which the client has turned out to speak our protocol."""
-        self._transport = former._transport
-        self.host = former.host
         self._listener.replace(former, self)
-        self._transport.set_protocol(self)
-        self._begin()
+        former._transport.set_protocol(self)
+        self.begin(former._transport, former.host, former.certified)
         self.data_received(data)
 
-    def _begin(self) -> None:
-        self.certified = self._listener.principal(self._transport)
-        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH, low=0)
+    def begin(self, transport: Transport, host: str, certified: Principal) -> None:
+        """Serve a client that is admitted."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.host, self.certified = host, certified
         self._task = self._listener.tasks.create_task(self._run())
 
     def data_received(self, data: bytes) -> None:

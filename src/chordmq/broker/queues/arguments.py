@@ -1,10 +1,10 @@
 """What a queue is told when it is declared: limits, times to live, dead letters, priorities."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chordmq.errors import InvalidRequest
+from chordmq.errors import DeclaredOtherwise, InvalidRequest
 
 PRIORITIES_MAX = 255
 QUORUM_DELIVERY_LIMIT = 20
@@ -113,3 +113,14 @@ _KNOWN: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "x-queue-type": ("type", _one_of("classic", "quorum")),
     "x-stream-offset": ("start", _start),
 }
+
+
+def check_alike(kind: str, wanted: Any, there: Any, fields: Iterable[str]) -> None:
+    """Raise DeclaredOtherwise unless what is asked for has the same fields as what is there."""
+    for name in fields:
+        asked, has = getattr(wanted, name), getattr(there, name)
+        if asked != has:
+            raise DeclaredOtherwise(
+                f"inequivalent arg '{name}' for {kind} '{wanted.name}': "
+                f"received {asked!r} but current is {has!r}"
+            )

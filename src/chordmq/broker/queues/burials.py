@@ -2,6 +2,7 @@
 
 import structlog
 
+from chordmq.broker.queues.bodies import fetch
 from chordmq.broker.queues.dead_letters import dead_letter, goes_in_circles
 from chordmq.broker.queues.exchanges import DEFAULT
 from chordmq.broker.queues.publishing import Publishing
@@ -26,12 +27,20 @@ async def bury(
     If that cannot be stored, the message goes back into its queue.
     """
     entry, reason = dead
+    try:
+        body = entry.body if entry.body is not None else await fetch(entry)
+    except TimeoutError:
+        queue.restore(entry)
+        return
+    if body is None:
+        queue.finish(entry, is_unacked=False)
+        return
     envelope = dead_letter(queue, entry, reason, publishing.stamp())
     targets = [one.name for one in vhost.targets(envelope)]
     without = goes_in_circles(entry, reason, targets)
     try:
         if not targets or len(without) < len(targets):
-            await publishing.publish(vhost, envelope, entry.body or b"", sorted(without))
+            await publishing.publish(vhost, envelope, body, sorted(without))
     except ChordMQError as error:
         log.error("dead letter not stored", queue=queue.name, error=str(error))
         queue.restore(entry)

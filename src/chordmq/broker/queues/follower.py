@@ -14,13 +14,15 @@ from chordmq.broker.queues.places import envelope_header, excluded, kept_section
 from chordmq.broker.queues.queue import Entry, Queue
 from chordmq.broker.queues.source import Source
 from chordmq.codecs.amqp.content import HEADER_NAME, Envelope, read_envelope
-from chordmq.errors import ChordMQError, DecodeError
+from chordmq.errors import ChordMQError, DecodeError, OffsetNotAvailable
 from chordmq.records.record import Record, read_records
 
 log = structlog.get_logger(__name__)
 
 READ_BYTES = 1024 * 1024
 REFILL_BYTES = 256 * 1024
+READ_TIMEOUT_S = 5.0
+"""How long another node is waited for."""
 
 
 class Routing(NamedTuple):
@@ -70,6 +72,8 @@ class Follower:
         self._router = router
         self._last_header: tuple[str, bytes | None] | None = None
         self._last: Routing | None = None
+        self._awaited: list[tuple[int, asyncio.Future[None]]] = []
+        """Who waits until this is handed out up to an offset."""
         self._is_scheduled = False
         self.is_closed = False
 
@@ -83,6 +87,27 @@ class Follower:
         """Hand out no more."""
         self.is_closed = True
         self.partition.forget(self)
+        self._tell_reached()
+
+    def move(self, partition: Partition) -> None:
+        """Go on with what stands for the partition now."""
+        self.partition = partition
+        self.wake()
+
+    async def reached(self, offset: int) -> None:
+        """Wait until all before an offset is handed out, but not for ever."""
+        if self.position < offset and not self.is_closed:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._awaited.append((offset, future))
+            await asyncio.wait([future], timeout=READ_TIMEOUT_S)
+
+    def _tell_reached(self) -> None:
+        awaited, self._awaited = self._awaited, []
+        for offset, future in awaited:
+            if self.position < offset and not self.is_closed:
+                self._awaited.append((offset, future))
+            elif not future.done():
+                future.set_result(None)
 
     def advance(self) -> None:
         """Hand out what is committed, a bounded part of it at a time."""
@@ -92,21 +117,27 @@ class Follower:
         touched: dict[Queue, None] = {}
         try:
             is_more = self._hand_out(touched)
+        except OffsetNotAvailable:  # the copy here is late
+            is_more = False
         except ChordMQError as error:
             log.error("not handed out", topic=self.partition.topic, error=str(error))
             is_more = False
         self._last_header = None  # bindings may change before the next part
         for queue in touched:
             queue.settle_down()
+        if self._awaited:
+            self._tell_reached()
         if is_more:
             self._router.advanced(self.partition)
             self.wake()
         else:
             self.partition.wait(self)
+            if self.partition.is_absent and self.partition.readable(self.position):
+                self.wake()
 
     def _hand_out(self, touched: dict[Queue, None]) -> bool:
         partition = self.partition
-        self.position = max(self.position, partition.log.start_offset)
+        self.position = partition.nearest(self.position)
         is_more = False
         for next_offset, records in read_batches(partition, self.position, READ_BYTES):
             is_more = True
@@ -152,8 +183,11 @@ class Follower:
         """Have a queue look at more of what it has in this partition."""
         partition = self.partition
         source = queue.sources[partition]
-        source.next = max(source.next, partition.log.start_offset)
+        source.next = partition.nearest(source.next)
         while source.next < self.position:
+            if not partition.readable(source.next):  # another node is asked for it
+                partition.wait(Refill(self, queue))
+                return
             for next_offset, records in read_batches(partition, source.next, REFILL_BYTES):
                 for record in records:
                     if record.offset >= self.position:
@@ -177,6 +211,22 @@ class Follower:
                 source.take(record.offset)
             else:
                 put(queue, source, record, routing)
+
+
+class Refill:
+    """A queue that waits for messages which another node has."""
+
+    def __init__(self, follower: Follower, queue: Queue) -> None:
+        self._follower = follower
+        self._queue = queue
+
+    def wake(self) -> None:
+        """Look again, in the next turn."""
+        asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        if not self._queue.is_deleted and not self._follower.is_closed:
+            self._queue.pump()
 
 
 def put(queue: Queue, source: Source, record: Record, routing: Routing) -> None:

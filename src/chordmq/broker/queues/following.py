@@ -3,17 +3,22 @@
 from collections.abc import Iterator
 from typing import Protocol
 
+from chordmq.broker.bounds import Bounds, Extent
+from chordmq.broker.feed import Feed
 from chordmq.broker.internal_log import Host
+from chordmq.broker.leaders import Leaders
 from chordmq.broker.names import Names
 from chordmq.broker.partition import Partition
 from chordmq.broker.queues.definitions import Routed, Stored
-from chordmq.broker.queues.follower import Follower, Router, read_batches
+from chordmq.broker.queues.follower import READ_BYTES, READ_TIMEOUT_S, Follower, Router
 from chordmq.broker.queues.image import Image
 from chordmq.broker.queues.places import TRANSIENT, filter_of_pattern
 from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.source import Source
 from chordmq.broker.queues.virtual_host import HIERARCHICAL, VirtualHost
 from chordmq.broker.topic import Topic
+
+LOOKED_AT_ONCE = 10_000
 
 
 class Keeper(Router, Protocol):
@@ -26,11 +31,19 @@ class Keeper(Router, Protocol):
         ...
 
 
+class QueueHost(Host, Protocol):
+    """What queues need of the broker they belong to."""
+
+    bounds: Bounds
+    leaders: Leaders
+
+
 class Following:
     """One follower for each partition that queues get, or may get, messages from."""
 
-    def __init__(self, host: Host, keeper: Keeper) -> None:
+    def __init__(self, host: QueueHost, keeper: Keeper) -> None:
         self._topics = host.topics
+        self._bounds = host.bounds
         self.names = Names()
         self._keeper = keeper
         self._followers: dict[Partition, Follower] = {}
@@ -65,7 +78,11 @@ class Following:
     def look_again(self) -> None:
         """Follow topics that are new, from their beginning; forget those that are gone."""
         for partition in [one for one in self._followers if one.is_closed]:
-            self._followers.pop(partition).close()
+            follower = self._followers.pop(partition)
+            if partition.moved_to is not None:
+                self._move(follower, partition.moved_to)
+                continue
+            follower.close()
             for queue in self._keeper:
                 source = queue.sources.get(partition)
                 if source is not None:
@@ -76,15 +93,33 @@ class Following:
                     start = partition.log.start_offset
                     self._follow(partition, start, start)
 
-    def begin_at_ends(self) -> list[Stored]:
+    def _move(self, follower: Follower, partition: Partition) -> None:
+        """Go on with what stands for a partition after a copy came here, or went."""
+        before = follower.partition
+        self._followers[partition] = follower
+        follower.move(partition)
+        for queue in self._keeper:
+            source = queue.sources.pop(before, None)
+            if source is not None:
+                source.partition = partition
+                queue.sources[partition] = source
+                self._keeper.arrived(partition, queue)
+
+    async def begin_at_ends(self) -> list[Stored]:
         """Follow topics that were there before a queue could want them; return what to store."""
+        new = {
+            partition: topic.id
+            for topic in self._wanted()
+            for partition in topic.partitions
+            if partition not in self._followers
+        }
         entries: list[Stored] = []
-        for topic in self._wanted():
-            for partition in topic.partitions:
-                if partition not in self._followers:
-                    end = partition.high_watermark
-                    entries.append(Routed(topic.id, partition.index, end))
-                    self._follow(partition, end, end)
+        extents = await self._bounds.of(new) if new else {}
+        for partition, extent in extents.items():
+            if partition not in self._followers:
+                end = extent.watermark
+                entries.append(Routed(new[partition], partition.index, end))
+                self._follow(partition, end, end)
         return entries
 
     def forget_unwanted(self) -> tuple[list[Stored], list[str]]:
@@ -127,20 +162,20 @@ class Following:
             if source.is_behind and partition in self._followers:
                 self._followers[partition].refill(queue)
 
-    def look_back(self, queue: Queue, partition: Partition, start: int) -> None:
+    async def look_back(self, queue: Queue, partition: Partition, start: int) -> None:
         """Give a new queue what was handed out before it was there, from an offset on."""
         follower = self._followers.get(partition)
         if follower is None or start >= follower.position:
             return
         source = queue.sources[partition] = Source(partition, start)
         source.is_behind = True
-        at = start
-        while at < follower.position:
-            for next_offset, records in read_batches(partition, at, 1024 * 1024):
-                at = next_offset
-                for record in records:
-                    if record.offset < follower.position and follower.is_for(queue, record):
-                        queue.arrived(len(record.value or b""))
+        feed = Feed({partition.index: partition}, {partition.index: start})
+        while feed.offsets[partition.index] < follower.position:
+            for _, record in feed.take(LOOKED_AT_ONCE, READ_BYTES):
+                if record.offset < follower.position and follower.is_for(queue, record):
+                    queue.arrived(len(record.value or b""))
+            if feed.is_at_end and not await feed.more(READ_TIMEOUT_S):
+                break  # whoever has it does not answer
 
     def done(self) -> list[tuple[Partition, int]]:
         """Return for each partition the offset before which no queue has anything to do."""
@@ -154,16 +189,23 @@ class Following:
             found.append((partition, before))
         return found
 
+    async def reached(self, partition: Partition, offset: int) -> None:
+        """Wait until all before an offset is handed out, which a copy may get a bit later."""
+        follower = self._followers.get(partition)
+        if follower is not None:
+            await follower.reached(offset)
+
     def close(self) -> None:
         """Hand out no more."""
         for follower in self._followers.values():
             follower.close()
+        self._followers.clear()
 
 
-def start_offset(partition: Partition, start: str | int | None) -> int:
+def start_offset(extent: Extent, start: str | int | None) -> int:
     """Return where a queue begins that asks for it: `first`, `last` or an offset."""
     if start == "first":
-        return partition.log.start_offset
+        return extent.start
     if start == "last":
-        return max(partition.high_watermark - 1, partition.log.start_offset)
-    return min(max(int(start or 0), partition.log.start_offset), partition.high_watermark)
+        return max(extent.watermark - 1, extent.start)
+    return min(max(int(start or 0), extent.start), extent.watermark)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from chordmq.broker.appends import Appends
-from chordmq.broker.internal_log import Host
+from chordmq.broker.internal_log import Host, copies_of
 from chordmq.broker.names import NAME_HEADER, Destination, Names
 from chordmq.broker.partition import Partition
 from chordmq.broker.queues.definitions import Made, Stored, topic_entry
@@ -135,7 +135,7 @@ class Publishing:
             await self._store([topic_entry(name, Made(name))])
             self.made.add(name)
         try:
-            return await self._host.topics.create(name, 1, 1, settings)
+            return await self._host.topics.create(name, 1, copies_of(self._host.topics), settings)
         except TopicExists:  # somebody else asked for it a moment earlier
             return self._host.topics.get(name)
 
@@ -147,14 +147,6 @@ class Publishing:
         except UnknownTopic:
             pass
         await self._store([topic_entry(name, None)])
-
-    def kept_from(self, partition: Partition) -> int:
-        """Return the offset before which records are older than topics keep them by default."""
-        retention_ms = self._host.settings.topic_defaults().retention_ms
-        if retention_ms < 0:
-            return 0
-        found = partition.log.offset_for_time(self._host.clock.now_ms() - retention_ms)
-        return partition.high_watermark if found is None else found[0]
 
     def record(
         self, vhost: VirtualHost, envelope: Envelope, body: bytes, without: Sequence[str] = ()

@@ -80,6 +80,10 @@ class Keeper(Protocol):
         """Return a message's body from the log; None if it is gone."""
         ...
 
+    def fetch(self, queue: "Queue", entry: Entry) -> None:
+        """Get a message's body from another node, and then call `restore`, or else `finish`."""
+        ...
+
     def bury(self, queue: "Queue", entry: Entry, reason: str) -> None:
         """Dead-letter a message, and then call the queue's `finish`."""
         ...
@@ -286,8 +290,11 @@ class Queue:
             return False
         if entry.body is None:
             entry.body = self._keeper.load(entry)
-            if entry.body is None:  # retention or an operator took it away
-                self.finish(entry, is_unacked=False)
+            if entry.body is None:
+                if entry.source.partition.is_absent:
+                    self._keeper.fetch(self, entry)
+                else:  # retention or an operator took it away
+                    self.finish(entry, is_unacked=False)
                 return False
         return True
 
@@ -360,7 +367,7 @@ class Queue:
             self._keeper.bury(self, entry, reason)
 
     def restore(self, entry: Entry) -> None:
-        """Put a message back that could not be dead-lettered."""
+        """Put a message back that could not be dead-lettered, or was read from another node."""
         self._put_back(entry)
 
     def expire(self) -> None:

@@ -1,18 +1,18 @@
 """All queues and exchanges of the node: declared in a log, filled from topics."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import structlog
 
 from chordmq.broker.alarm import Alarm
 from chordmq.broker.appends import Appends
-from chordmq.broker.internal_log import Host, InternalLog
+from chordmq.broker.internal_log import InternalLog
 from chordmq.broker.names import Names
 from chordmq.broker.partition import Partition
-from chordmq.broker.queues.arguments import read_rules
+from chordmq.broker.queues.arguments import check_alike, read_rules
+from chordmq.broker.queues.bodies import bring_back, load
 from chordmq.broker.queues.burials import bury, has_grave
 from chordmq.broker.queues.definitions import (
     QUEUES_TOPIC,
@@ -24,13 +24,14 @@ from chordmq.broker.queues.definitions import (
     queue_entry,
 )
 from chordmq.broker.queues.exchanges import Binding, Exchange
-from chordmq.broker.queues.follower import Routing, read_batches
-from chordmq.broker.queues.following import Following, start_offset
+from chordmq.broker.queues.follower import Routing
+from chordmq.broker.queues.following import Following, QueueHost, start_offset
 from chordmq.broker.queues.image import Image
 from chordmq.broker.queues.progress import Progress
 from chordmq.broker.queues.publishing import Publishing
 from chordmq.broker.queues.queue import Consumer, Entry, Queue, QueueFacts
 from chordmq.broker.queues.source import Source
+from chordmq.broker.queues.trimming import forget_ended, trim
 from chordmq.broker.queues.virtual_host import VirtualHost
 from chordmq.codecs.amqp.content import Envelope
 from chordmq.errors import (
@@ -44,52 +45,56 @@ from chordmq.records.record import Record
 log = structlog.get_logger(__name__)
 
 TRIM_INTERVAL_S = 60.0
-ENDED_KEPT_MS = 60_000
-"""How long what has ended is kept at least, for messages that are on their way."""
+KEY = "queues"
 UNUSED = "unused\0"
 
 
 class Queues:
     """The virtual hosts, and one follower for each partition that queues get messages from."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: QueueHost) -> None:
         self._host = host
         self.vhosts: dict[str, VirtualHost] = {}
         self._log: InternalLog[Stored] = InternalLog(host, QUEUES_TOPIC)
-        self.progress = Progress(self._log, self.routed, lambda name: host.topics.get(name).id)
+        self.on_unloaded: list[Callable[[], None]] = []
+        """Called when another node looks after the queues from now on."""
+        self._names: tuple[str, ...] = ()
+        self.progress = Progress(self._log, self.routed, self._id_of)
         self.publishing = Publishing(host, Appends(), self._write)
         self.following = Following(host, self)
         self._alarm = Alarm(host.clock, self._ring)
         self._tasks: asyncio.TaskGroup | None = None
         self._opened = asyncio.Event()
         self.loaded = asyncio.Event()
-        """Set once the log is read."""
+        """Set while the log is read, and this node looks after the queues."""
 
     def open(self, names: Names, vhosts: Sequence[str]) -> None:
         """Begin to serve; queues that nobody can come to are not looked at."""
         self.publishing.names = self.following.names = names
+        self._names = tuple(vhosts)
         self.vhosts = {name: VirtualHost(name) for name in vhosts}
         self._opened.set()
 
     async def run(self) -> None:
-        """Read the log, then serve until cancelled."""
+        """Read the log while this node leads it, and serve, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             self._log.open(tasks)
             try:
                 await self._opened.wait()
-                await self._load()
+                tasks.create_task(self._log.serve(self._load, self._unload, self._ready))
                 while True:
                     await asyncio.sleep(TRIM_INTERVAL_S)
-                    await self.trim()
+                    if self.loaded.is_set():
+                        await self.trim()
             finally:
                 self._stop()
+                self._log.close()
 
     def _stop(self) -> None:
         self.loaded.clear()
         self.progress.close()
         self.following.close()
-        self._log.close()
         self._alarm.cancel()
 
     async def settle(self) -> None:
@@ -97,11 +102,31 @@ class Queues:
         if self.loaded.is_set():
             await self._write(self.progress.take())
 
-    async def _load(self) -> None:
+    def look_again(self) -> None:
+        """Take note that topics may have come, or partitions changed their leader."""
+        self._log.look_again()
+
+    async def home(self) -> int | None:
+        """Return the node that looks after the queues; None for this one."""
+        return await self._log.home_of(KEY)
+
+    def check(self) -> None:
+        """Raise NotCoordinator, or CoordinatorLoading, unless this node looks after the queues."""
+        if self._host.topics.find(QUEUES_TOPIC.name) is not None:
+            self._log.check(KEY)
+
+    async def _load(self, index: int) -> None:
         image = Image()
-        async for batch in self._log.replay():
+        async for batch in self._log.replay(index):
             for entry in batch.entries:
                 image.replay(entry)
+        self._begin_with(image)
+
+    def _ready(self) -> None:
+        if self._host.topics.is_alone and not self.loaded.is_set():
+            self._begin_with(Image())  # it makes the log when there is something to keep
+
+    def _begin_with(self, image: Image) -> None:
         for name in image.vhosts:
             self.vhosts.setdefault(name, VirtualHost(name))
         image.restore(self.vhosts, self._restored)
@@ -114,6 +139,23 @@ class Queues:
         self.loaded.set()
         count = sum(len(vhost.queues) for vhost in self.vhosts.values())
         log.info("queues loaded", queues=count)
+
+    def _unload(self, _: int) -> None:
+        """Forget everything: another node looks after the queues, and reads what this has kept."""
+        if not self.loaded.is_set():
+            return
+        log.info("queues handed over")
+        self._host.topics.watchers.remove(self.following.look_again)
+        self._stop()
+        for queue in self:
+            queue.is_deleted = True
+        self.vhosts = {name: VirtualHost(name) for name in self._names}
+        self.progress = Progress(self._log, self.routed, self._id_of)
+        for watcher in self.on_unloaded:
+            watcher()
+
+    def _id_of(self, topic: str) -> bytes:
+        return self._host.topics.get(topic).id
 
     def _restored(self, facts: QueueFacts) -> Queue:
         return Queue(facts, read_rules(facts.arguments), self)
@@ -157,8 +199,9 @@ class Queues:
         return self.following.position(partition)
 
     def touched(self, queue: Queue, source: Source) -> None:
-        """Store how far the queue has come, soon."""
-        self.progress.touched(source.partition, queue)
+        """Store how far the queue has come, soon; but not for a queue that is no more here."""
+        if not queue.is_deleted:
+            self.progress.touched(source.partition, queue)
 
     def refill(self, queue: Queue) -> None:
         """Have the queue look at more of what lies in the log."""
@@ -166,22 +209,17 @@ class Queues:
 
     def load(self, entry: Entry) -> bytes | None:
         """Return a message's body from the log; None if it is gone."""
-        partition = entry.source.partition
-        try:
-            for _, records in read_batches(partition, entry.offset, 1):
-                for record in records:
-                    if record.offset == entry.offset:
-                        return record.value or b""
-        except ChordMQError:  # deleted, or cut off by retention
-            return None
-        return None
+        return load(entry)
+
+    def fetch(self, queue: Queue, entry: Entry) -> None:
+        """Get a message's body from another node, and put the message back."""
+        if self._tasks is not None:
+            self._tasks.create_task(bring_back(queue, entry))
 
     def bury(self, queue: Queue, entry: Entry, reason: str) -> None:
         """Dead-letter a message, and then take it as done."""
-        if entry.body is None:
-            entry.body = self.load(entry)
         vhost = self.vhosts[queue.facts.vhost]
-        if entry.body is None or self._tasks is None or not has_grave(vhost, queue):
+        if queue.is_deleted or self._tasks is None or not has_grave(vhost, queue):
             queue.finish(entry, is_unacked=False)
         else:
             self._tasks.create_task(bury(self.publishing, vhost, queue, (entry, reason)))
@@ -229,9 +267,10 @@ class Queues:
             there = vhost.exchanges.find(wanted.name)
             if there is None:
                 vhost.exchanges.add(made)
-                await self._write(self.following.begin_at_ends())
+                await self._write(await self.following.begin_at_ends())
                 return made
-        _compare(wanted, there, ("type", "durable", "auto_delete", "internal", "arguments"))
+        fields = ("type", "durable", "auto_delete", "internal", "arguments")
+        check_alike("exchange", wanted, there, fields)
         return there
 
     async def delete_exchange(self, vhost: VirtualHost, name: str, *, if_unused: bool) -> None:
@@ -274,7 +313,8 @@ class Queues:
                 self.used(made)
                 return made
         vhost.queue(wanted.name, owner)
-        _compare(wanted, there.facts, ("durable", "exclusive", "auto_delete", "arguments"))
+        fields = ("durable", "exclusive", "auto_delete", "arguments")
+        check_alike("queue", wanted, there.facts, fields)
         self.used(there)
         return there
 
@@ -288,14 +328,17 @@ class Queues:
 
     async def _begin(self, vhost: VirtualHost, queue: Queue) -> None:
         """Let a new queue begin at the end of its topic, or where it was told to."""
-        await self._write(self.following.begin_at_ends())
+        await self._write(await self.following.begin_at_ends())
         start = queue.rules.start
         topic = self._host.topics.find(vhost.topic(queue.name))
         if topic is None or start in (None, "next"):
             return
         queue.facts = replace(queue.facts, since=0)  # older messages are the queue's, too
+        extents = await self._host.bounds.of(topic.partitions)
         for partition in topic.partitions:
-            self.following.look_back(queue, partition, start_offset(partition, start))
+            await self.following.look_back(
+                queue, partition, start_offset(extents[partition], start)
+            )
             self.progress.touched(partition, queue)
         queue.settle_down()
 
@@ -353,12 +396,12 @@ class Queues:
         if vhost.exchanges.find_binding(wanted) is not None:
             return
         binding = replace(wanted, since=self.publishing.next_stamp())
-        if self._is_durable(vhost, binding):
+        if vhost.keeps(binding):
             entry = binding_entry(vhost.name, binding, binding)
             await self._write([*self._places_in(vhost.topic(binding.source)), entry])
         if vhost.exchanges.find_binding(wanted) is None:
             vhost.exchanges.bind(binding)
-            await self._write(self.following.begin_at_ends())
+            await self._write(await self.following.begin_at_ends())
 
     async def unbind(self, vhost: VirtualHost, wanted: Binding) -> None:
         """Lead messages there no more; a binding that is not there is no fault."""
@@ -375,32 +418,6 @@ class Queues:
         retired = replace(binding, until=stamp)
         vhost.exchanges.bind(retired)
         return [binding_entry(vhost.name, binding, retired)]
-
-    async def _forget_ended(self) -> None:
-        """Drop bindings and exchanges that have ended, once no queue holds messages that old."""
-        entries: list[Stored] = []
-        for vhost in self.vhosts.values():
-            stamps = [self.publishing.stamp() - ENDED_KEPT_MS]
-            stamps += (queue.oldest_stamp for queue in vhost.queues.values())
-            oldest = min(stamps)
-            exchanges = vhost.exchanges
-            for binding in [one for one in exchanges.retired() if one.until <= oldest]:
-                exchanges.forget(binding)
-                entries.append(binding_entry(vhost.name, binding, None))
-            for exchange in [one for one in exchanges.ended() if one.until <= oldest]:
-                exchanges.forget(exchange)
-                entries.append(ended_entry(vhost.name, exchange, None))
-        await self._write(entries)
-
-    def _is_durable(self, vhost: VirtualHost, binding: Binding) -> bool:
-        source = vhost.exchanges.find(binding.source)
-        if source is None or not source.durable:
-            return False
-        if binding.to_queue:
-            queue = vhost.queues.get(binding.destination)
-            return queue is not None and queue.facts.durable and not queue.facts.exclusive
-        target = vhost.exchanges.find(binding.destination)
-        return target is not None and target.durable
 
     async def _auto_delete(self, vhost: VirtualHost, name: str) -> None:
         exchange = vhost.exchanges.find(name)
@@ -450,7 +467,7 @@ class Queues:
             else:
                 written.set_exception(error)
 
-        self._log.append("queues", entries, done)
+        self._log.append(KEY, entries, done)
         await written
 
     async def _tidy(self) -> None:
@@ -464,12 +481,10 @@ class Queues:
     async def trim(self) -> None:
         """Drop from topics made here what all queues are done with and retention does not keep."""
         await self._tidy()
-        await self._forget_ended()
-        for partition, before in self.following.done():
-            if partition.topic in self.publishing.made:
-                before = min(before, self.publishing.kept_from(partition))
-                if before > partition.log.start_offset:
-                    await partition.delete_records(before)
+        stamp = self.publishing.stamp()
+        await self._write(forget_ended(self.vhosts.values(), stamp))
+        made = self.publishing.made
+        await trim(self._host, [one for one in self.following.done() if one[0].topic in made])
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(self._all())
@@ -480,15 +495,3 @@ class Queues:
 
 def _name(queue: Queue) -> str:
     return f"{queue.facts.vhost}\0{queue.name}"
-
-
-def _compare(wanted: Any, there: Any, fields: Iterable[str]) -> None:
-    """Raise DeclaredOtherwise unless both have the same fields."""
-    for name in fields:
-        asked, has = getattr(wanted, name), getattr(there, name)
-        if asked != has:
-            kind = "exchange" if isinstance(wanted, Exchange) else "queue"
-            raise DeclaredOtherwise(
-                f"inequivalent arg '{name}' for {kind} '{wanted.name}': "
-                f"received {asked!r} but current is {has!r}"
-            )

@@ -1,6 +1,6 @@
 """One virtual host: its exchanges and queues by name, and who gets what is published."""
 
-from chordmq.broker.queues.exchanges import DEFAULT, Exchange, Exchanges
+from chordmq.broker.queues.exchanges import DEFAULT, Binding, Exchange, Exchanges
 from chordmq.broker.queues.follower import Routing
 from chordmq.broker.queues.places import (
     ROOT,
@@ -42,6 +42,17 @@ class VirtualHost:
     def topic_if_known(self, name: str) -> str:
         """Return the log topic that a name would have."""
         return topic_name(self.name, name)
+
+    def keeps(self, binding: Binding) -> bool:
+        """Return whether a binding outlives the node: both of its ends do."""
+        source = self.exchanges.find(binding.source)
+        if source is None or not source.durable:
+            return False
+        if binding.to_queue:
+            queue = self.queues.get(binding.destination)
+            return queue is not None and queue.facts.durable and not queue.facts.exclusive
+        target = self.exchanges.find(binding.destination)
+        return target is not None and target.durable
 
     def forget(self, name: str) -> None:
         """Drop the topic of a name that neither an exchange nor a queue has any more."""

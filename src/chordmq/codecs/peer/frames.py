@@ -56,6 +56,7 @@ class Kind(IntEnum):
     EXTENT = 0x29
     TUNNEL = 0x30
     SEQUENCE = 0x31
+    TRIM = 0x32
 
 
 class Head(NamedTuple):

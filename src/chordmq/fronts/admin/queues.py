@@ -31,7 +31,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueList(msgspec.Struct, frozen=True):
-    """All queues of the node."""
+    """All queues."""
 
     queues: list[QueueState]
 
@@ -61,7 +61,7 @@ class ExchangeState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExchangeList(msgspec.Struct, frozen=True):
-    """All exchanges of the node."""
+    """All exchanges."""
 
     exchanges: list[ExchangeState]
 
@@ -69,12 +69,14 @@ class ExchangeList(msgspec.Struct, frozen=True):
 async def list_queues(call: Call) -> QueueList:
     """Show the queues of AMQP clients, what waits in them, and how many consume."""
     call.check(Operation.DESCRIBE, Kind.CLUSTER)
+    call.broker.queues.check()
     return QueueList([_state(queue) for queue in call.broker.queues])
 
 
 async def list_exchanges(call: Call) -> ExchangeList:
     """Show the exchanges of AMQP clients and what is bound to them."""
     call.check(Operation.DESCRIBE, Kind.CLUSTER)
+    call.broker.queues.check()
     found = [
         ExchangeState(
             vhost=vhost.name,

@@ -78,7 +78,8 @@ class ChannelConsumer:
         if self.no_ack:
             queue.finish(entry)
         else:
-            entry.body = None  # read again if it comes back
+            if not entry.source.partition.is_absent:
+                entry.body = None  # read again if it comes back
             self.unacked += 1
             channel.unacked[channel.tag] = _new(Unacked, (queue, entry, self))
 
@@ -120,7 +121,8 @@ class Channel:
         if no_ack:
             queue.finish(entry)
         else:
-            entry.body = None
+            if not entry.source.partition.is_absent:
+                entry.body = None
             self.unacked[self.tag] = Unacked(queue, entry, None)
 
     def settle(self, event: Settle) -> None:

@@ -22,16 +22,17 @@ from chordmq.codecs.amqp.frames import (
     Settle,
     method_frame,
 )
-from chordmq.errors import AuthenticationFailed, ChordMQError, DiskFull
+from chordmq.errors import AuthenticationFailed, ChordMQError, DiskFull, NotCoordinator
 from chordmq.fronts.amqp.channel import Channel
 from chordmq.fronts.amqp.errors import Fault, fault_of
-from chordmq.fronts.amqp.front import REPLY_TO, AmqpFront
+from chordmq.fronts.amqp.front import FRONT, REPLY_TO, AmqpFront
 from chordmq.fronts.amqp.handlers import HANDLERS
 from chordmq.fronts.amqp.login import MECHANISMS, log_in, renew
 from chordmq.fronts.amqp.measures import amqp_measures
 from chordmq.fronts.amqp.publishing import Publisher
 from chordmq.fronts.amqp.settings import AmqpSettings
 from chordmq.fronts.amqp.wire import Wire
+from chordmq.fronts.gate import Gate
 from chordmq.fronts.opening import Connect, Open, Opening
 from chordmq.version import VERSION
 
@@ -138,12 +139,22 @@ class AmqpConnection(Wire):
         self.tell(Connection.Tune(settings.channels_max, settings.frame_max, settings.heartbeat_s))
         self._tune(await self._expect(Connection.TuneOk))
         opened = await self._expect(Connection.Open)
-        await self.front.queues.loaded.wait()
+        await self._until_loaded()
         vhost = self.front.queues.vhost(opened.virtual_host or "/")
         if vhost is None:
             raise Fault(530, f"vhost {opened.virtual_host} not found", opened.index)
         self.vhost = vhost
         self.tell(Connection.OpenOk())
+
+    async def _until_loaded(self) -> None:
+        """Wait for the queues; refuse the client if another node looks after them."""
+        queues = self.front.queues
+        try:
+            if await queues.home() is not None:
+                raise NotCoordinator("another node looks after the queues")
+        except ChordMQError as error:
+            raise Fault(320, str(error)) from None
+        await queues.loaded.wait()
 
     async def _expect(self, kind: type[base.Frame]) -> Any:
         """Return the one method that may come now."""
@@ -427,4 +438,11 @@ def open_amqp(opening: Opening, newer: Open | None = None) -> Connect:
     front.newer = None if newer is None else newer(opening)
     opening.metrics.add(lambda: amqp_measures(front))
     opening.closing.push_async_callback(queues.settle)
-    return lambda: AmqpConnection(front)
+    queues.on_unloaded.append(front.send_away)
+    tunnels = opening.broker.tunnels
+    if tunnels is None:
+        return lambda: AmqpConnection(front)
+    tunnels.serve(FRONT, lambda: AmqpConnection(front))
+    return lambda: Gate(
+        opening.listener, tunnels, FRONT, lambda _: queues.home, lambda: AmqpConnection(front)
+    )

@@ -11,7 +11,9 @@ from chordmq.codecs.amqp.content import Envelope
 from chordmq.fronts.amqp.settings import AmqpSettings
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.opening import Connect
+from chordmq.fronts.wire import Wire
 
+FRONT = "amqp"
 REPLY_TO = "amq.rabbitmq.reply-to"
 """A queue that is none: answers go straight to the connection that asked."""
 
@@ -41,6 +43,12 @@ class AmqpFront:
     messages_in: int = 0
     messages_out: int = 0
     returned: int = 0
+
+    def send_away(self) -> None:
+        """End all connections that are served here: another node looks after the queues now."""
+        for connection in list(self.listener.connections):
+            if isinstance(connection, Wire):
+                connection.force("another node looks after the queues now")
 
     def enter(self, client: Client) -> None:
         """Take note of a client that is let in."""

@@ -65,6 +65,8 @@ class Publisher:
         self.unanswered = 0
         """Bytes that are on their way into the log."""
         self._pending: set[asyncio.Future[int]] = set()
+        self._elsewhere: dict[Partition, int] = {}
+        """Where messages end in partitions that other nodes lead."""
 
     async def publish(self, channel: "Channel", events: Sequence[Event], at: int) -> int:
         """Take a message and those behind it that are alike; return where they end.
@@ -167,6 +169,8 @@ class Publisher:
             self.unanswered -= batch.size
             error = None if appended.cancelled() else appended.exception()
             if error is None and not appended.cancelled():
+                if not partition.is_leader:
+                    self._elsewhere[partition] = appended.result() + len(batch.records)
                 self._connection.audit(partition, appended.result(), len(batch.records))
             if isinstance(error, ChordMQError):
                 self._connection.refused(error, batch.unconfirmed)
@@ -180,9 +184,12 @@ class Publisher:
         return done
 
     async def settled(self) -> None:
-        """Wait until all that was published before is committed, or cannot be."""
+        """Wait until all that was published before is in its queues, or cannot be."""
         if self._pending:
             await asyncio.wait(self._pending)
+        elsewhere, self._elsewhere = self._elsewhere, {}
+        for partition, offset in elsewhere.items():
+            await self._front.queues.following.reached(partition, offset)
 
     async def committed(self) -> None:
         """Wait until all that was published before is committed; raise what went wrong."""

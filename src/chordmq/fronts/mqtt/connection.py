@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Coroutine
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import structlog
 
@@ -18,6 +18,7 @@ from chordmq.codecs.mqtt.properties import NONE, Properties
 from chordmq.codecs.mqtt.reader import PacketReader
 from chordmq.codecs.mqtt.reasons import Reason
 from chordmq.errors import ChordMQError
+from chordmq.fronts.gate import Transport
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.mqtt.envelopes import Envelopes
 from chordmq.fronts.mqtt.errors import reason_of
@@ -38,34 +39,6 @@ UNSTORED_BYTES_MAX = 4 * 1024 * 1024
 """Of messages that are being stored, above which no more are read."""
 KEEP_ALIVE_GRACE = 1.5
 REASON_LENGTH_MAX = 200
-
-
-class Transport(Protocol):
-    """What carries the bytes: TCP, TLS, or WebSocket frames on either."""
-
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
-        ...
-
-    def close(self) -> None:
-        """Close when everything is sent."""
-        ...
-
-    def abort(self) -> None:
-        """Close at once."""
-        ...
-
-    def pause_reading(self) -> None:
-        """Take no more bytes."""
-        ...
-
-    def resume_reading(self) -> None:
-        """Take bytes again."""
-        ...
-
-    def get_write_buffer_size(self) -> int:
-        """Return how many bytes are not sent yet."""
-        ...
 
 
 class Answer:

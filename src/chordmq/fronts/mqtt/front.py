@@ -13,6 +13,7 @@ from chordmq.broker.subscriptions import SEPARATOR
 from chordmq.broker.topic import Topic
 from chordmq.client.partitioner import partition_for_key
 from chordmq.codecs.mqtt.fields import write_binary
+from chordmq.errors import NotLeader
 from chordmq.fronts.mqtt import sys_topics
 from chordmq.fronts.mqtt.appends import MessageAppends
 from chordmq.fronts.mqtt.groups import READ_APART, Groups
@@ -27,6 +28,7 @@ from chordmq.fronts.mqtt.tails import Tail
 from chordmq.records.record import Headers, Record, prepare_headers, prepare_key
 
 STORE_INTERVAL_S = 1.0
+REACH_INTERVAL_S = 0.5
 ROUTES_MAX = 100_000
 
 
@@ -83,7 +85,7 @@ class MqttFront:
         async with asyncio.TaskGroup() as self.tasks:
             self._note_topics()
             self.groups.load()
-            self.register.open()
+            await self.register.open()
             self.ready.set()
             try:
                 while True:
@@ -167,16 +169,24 @@ class MqttFront:
             certificate_of(name),
         )
 
-    def reach(self, wanted: str) -> None:
+    async def reach(self, wanted: str) -> None:
         """Follow the ends of all partitions in which a filter may find something."""
         reach = self.names.reach(wanted)
-        self._reaches[reach] += 1
-        if self._reaches[reach] > 1:
+        if reach in self._reaches:
+            self._reaches[reach] += 1
             return
-        for topic in self._readable():
-            if reach.covers(topic.name):
-                for partition in topic.partitions:
-                    self._follow(partition, partition.stable_offset)
+        new = [
+            partition
+            for topic in self._readable()
+            if reach.covers(topic.name)
+            for partition in topic.partitions
+            if partition not in self.tails
+        ]
+        # Of what other nodes lead, they know the end.
+        extents = await self.broker.bounds.of(new) if new else {}
+        self._reaches[reach] += 1
+        for partition, extent in extents.items():
+            self._follow(partition, extent.end)
 
     def unreach(self, wanted: str) -> None:
         """Follow no more what nobody has subscribed to."""
@@ -216,8 +226,12 @@ class MqttFront:
         self.routes.clear()
         for partition, tail in list(self.tails.items()):
             if partition.is_closed:
-                tail.close()
                 del self.tails[partition]
+                if partition.moved_to is None:
+                    tail.close()
+                else:
+                    tail.move(partition.moved_to)
+                    self.tails[partition.moved_to] = tail
         grown = [t for t in self._readable() if len(t.partitions) > self._known.get(t.id, 0)]
         if grown:
             self._follow_new(grown)
@@ -242,10 +256,16 @@ class MqttFront:
         for target in self.interest.targets(parcel.name, parcel.source.partition.topic):
             target.session.outbox.offer(parcel, target)
 
-    def resubscribe(self, subscription: Subscription) -> None:
+    async def resubscribe(self, subscription: Subscription) -> None:
         """Take up a subscription that the log has kept."""
         if subscription.filter.startswith(READ_APART):
             subscription.session.dormant.append(subscription)
             return
-        self.reach(subscription.filter)
+        while True:
+            try:
+                await self.reach(subscription.filter)
+            except NotLeader:  # the session needs to know where it is; there will be a leader
+                await asyncio.sleep(REACH_INTERVAL_S)
+            else:
+                break
         subscription.session.subscribe(subscription)

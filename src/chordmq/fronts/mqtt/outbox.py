@@ -148,14 +148,27 @@ class Outbox:
             return
         self._send_pending(connection)
         if self.behind and not self.pending and connection.has_room:
-            tail = next(iter(self.behind))
-            self._read_on(tail)
-            connection.pump_soon()
-
+            tail = self._readable()
+            if tail is not None:
+                self._read_on(tail)
+                connection.pump_soon()
         elif self._when_free and not self.pending and len(self.flights) < connection.window:
             calls, self._when_free = self._when_free, {}
             for call in calls:
                 call()
+
+    def _readable(self) -> Tail | None:
+        """Return where to read on now; None, and be woken later, if other nodes are asked first."""
+        for tail, offset in self.behind.items():
+            if tail.partition.is_closed or tail.partition.readable(offset):
+                return tail
+            tail.partition.wait(self)
+        return None
+
+    def wake(self) -> None:
+        """Take note that there is more to read where the client is behind."""
+        if self.connection is not None:
+            self.connection.pump_soon()
 
     def when_free(self, call: Callable[[], None]) -> None:
         """Have something called once when there is room for more messages."""

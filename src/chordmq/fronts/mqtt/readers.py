@@ -79,7 +79,10 @@ class Reader(ABC, Generic[OneSource]):
 
     async def _grow(self) -> None:
         for partition in [one for one in self.sources if one.is_closed]:
-            del self.sources[partition]
+            source = self.sources.pop(partition)
+            if partition.moved_to is not None:
+                source.partition = partition.moved_to
+                self.sources[partition.moved_to] = source
         try:
             await self.open(EARLIEST)
         except ChordMQError:

@@ -37,9 +37,9 @@ class Register:
         """Sessions whose progress is to be stored."""
         self._alarm = Alarm(front.broker.clock, self._ring)
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Take what the log holds, now and whenever this node begins to lead more of it."""
-        self._stored.follow(self)
+        await self._stored.follow(self)
 
     def stop(self) -> None:
         """Let no more sessions and wills come to their ends."""
@@ -65,12 +65,12 @@ class Register:
 
     # What the log brings.
 
-    def restore(self, asked: StoredSession, progress: Progress) -> None:
+    async def restore(self, asked: StoredSession, progress: Progress) -> None:
         """Look after a session that the log has kept."""
         now_ms = self._front.now_ms()
         session = Session(self._front, asked.client, Principal(asked.user), "")
         self.sessions[asked.client] = session
-        session.restore(asked, progress)
+        await session.restore(asked, progress)
         left_ms = asked.left_ms
         if left_ms is None:  # its node went down under it
             session.left_ms = left_ms = now_ms
@@ -152,6 +152,7 @@ class Register:
         for subscription in dormant:
             await subscribing.join(self._front, subscription)
         await session.settle_arrivals()
+        await session.settle_flights()
         if session.is_durable:
             session.is_stored = True
             await self._stored.store(session.stored(), session.progress())

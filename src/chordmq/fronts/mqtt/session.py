@@ -22,7 +22,7 @@ from chordmq.errors import ChordMQError
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.outbox import DONE, Flight, Outbox
 from chordmq.fronts.mqtt.subscriptions import Subscription, Target, target_of
-from chordmq.fronts.mqtt.tails import Tail, read_parcels
+from chordmq.fronts.mqtt.tails import Tail, reread
 from chordmq.fronts.mqtt.wills import stored_will, will_of
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class Session:
         self.producer_id = -1
         self._sequences: dict[tuple[bytes, int], int] = {}
         """The last number of the client's messages of QoS 2, by partition."""
+        self._landed: list[tuple[Tail, StoredFlight]] = []
+        """Messages of QoS 2 on their way to the client, which are to be read again."""
         self._unsure: tuple[Arrival, ...] = ()
         """Messages of QoS 2 that may be in the log or not."""
         self._then: list[Stored] = []
@@ -219,6 +221,7 @@ class Session:
                     flights.append(
                         StoredFlight(number, topic.id, index, flight.offset, flight.state)
                     )
+        flights += [one for _, one in self._landed]
         return Progress(
             client=self.client_id,
             places=tuple(places),
@@ -234,7 +237,7 @@ class Session:
             await broker.sessions.store(self.stored())
         where = (broker.topics.get(partition.topic).id, partition.index)
         if where not in self._sequences:
-            last = await broker.sequences.last(partition, self.producer_id)
+            last = await broker.leaders.last_sequence(partition, self.producer_id)
             self._sequences.setdefault(where, last)
 
     def knows_sequence(self, partition: Partition) -> bool:
@@ -254,7 +257,7 @@ class Session:
         if arrival is not None:
             self._sequences.pop((arrival.topic_id, arrival.partition), None)
 
-    def restore(self, asked: StoredSession, progress: Progress) -> None:
+    async def restore(self, asked: StoredSession, progress: Progress) -> None:
         """Go on after a restart of the node, as a client that is away."""
         self.expiry_s = asked.expiry_s
         self.left_ms = asked.left_ms
@@ -266,7 +269,7 @@ class Session:
                 no_local=one.no_local,
                 retain_as_published=one.retain_as_published,
             )
-            self._front.resubscribe(
+            await self._front.resubscribe(
                 Subscription(self, one.filter, options, one.identifier, one.user)
             )
         self._restore_places(progress)
@@ -286,14 +289,17 @@ class Session:
             self.outbox.restore(tail, place, gone.get(where, set()))
             for one in progress.flights:
                 if (one.topic_id, one.partition) == where and one.state != DONE:
-                    self._restore_flight(tail, one)
+                    self._landed.append((tail, one))
 
-    def _restore_flight(self, tail: Tail, stored: StoredFlight) -> None:
-        parcels, _ = read_parcels(tail, stored.offset, 1)
-        if not parcels or parcels[0].base_offset != stored.offset:
-            return  # retention has taken it away
-        target = self.match(parcels[0], tail) or Target(self, 2)
-        self.outbox.flights[stored.id] = Flight(parcels[0], 0, target, 2, stored.state)
+    async def settle_flights(self) -> None:
+        """Read again what was on its way to the client when the node went down."""
+        while self._landed:
+            tail, stored = self._landed[0]
+            parcels = await reread(tail, stored.offset)
+            if parcels and parcels[0].base_offset == stored.offset:  # or retention has taken it
+                target = self.match(parcels[0], tail) or Target(self, 2)
+                self.outbox.flights[stored.id] = Flight(parcels[0], 0, target, 2, stored.state)
+            self._landed.pop(0)
 
     async def settle_arrivals(self) -> None:
         """Find out which messages came to lie in the log before the node went down."""

@@ -52,6 +52,8 @@ async def subscribe(connection: "MqttConnection", session: Session, packet: Subs
             retained.append(one)
     if session.is_durable:
         await front.broker.sessions.store(session.stored(), session.progress())
+    if retained:
+        await front.broker.retained.catch_up()
     properties = connection.because("; ".join(faults))
     connection.send(writer.suback(packet.id, reasons, connection.version, properties))
     for one in retained:
@@ -80,7 +82,7 @@ async def add(front: "MqttFront", one: Subscription) -> bool:
     check_filter(one.filter)
     _check_allowed(front, one, one.filter)
     if not is_known:
-        front.reach(one.filter)
+        await front.reach(one.filter)
     return session.subscribe(one)
 
 

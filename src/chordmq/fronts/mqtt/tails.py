@@ -6,12 +6,13 @@ from typing import Protocol
 
 from chordmq.broker.feed import Feed
 from chordmq.broker.partition import Partition
-from chordmq.errors import OffsetOutOfRange
+from chordmq.errors import NotCommittedInTime, OffsetOutOfRange
 from chordmq.fronts.mqtt.mapping import Parcel, parcel_of
 from chordmq.records.record import Record
 
 RECORDS_AT_ONCE = 1_000
 BYTES_AT_ONCE = 256 * 1024
+REREAD_TIMEOUT_S = 5.0
 OWN_MAX = 1_000
 """Batches that are kept until they are committed; beyond them they are read from the log."""
 
@@ -61,6 +62,12 @@ class Tail:
         if not self._is_scheduled and not self.is_closed:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._work)
+
+    def move(self, partition: Partition) -> None:
+        """Go on with what stands for the partition, after a copy came here, or went."""
+        self.partition = partition
+        self._own.clear()
+        self.wake()
 
     def close(self) -> None:
         """Follow the partition no more."""
@@ -128,6 +135,19 @@ def read_parcels(
             parcels[-1].source = source
         last = record
     return parcels, feed.offsets[partition.index]
+
+
+async def reread(source: Source, offset: int) -> list[Parcel]:
+    """Return the message at an offset, from whichever node has it; nothing if it is gone."""
+    partition = source.partition
+    feed = Feed({partition.index: partition}, {partition.index: offset})
+    try:
+        while feed.is_at_end:
+            if not await feed.more(REREAD_TIMEOUT_S):
+                raise NotCommittedInTime(f"{partition.topic}-{partition.index} cannot be read now")
+    finally:
+        feed.close()
+    return read_parcels(source, offset, 1)[0]
 
 
 def _is_alike(one: Record, other: Record) -> bool:
