@@ -40,6 +40,7 @@ class Nemesis:
             "bridge": self.bridge,
             "store away": self.store_away,
             "slow": self.slow,
+            "delay": self.delay,
             "kill etcd": self.kill_etcd,
             "pause etcd": self.pause_etcd,
         }
@@ -83,6 +84,7 @@ class Nemesis:
         for node in self._nodes:
             node.set_clock(0)
             self._network.fast(node.name)
+            self._network.prompt(node.name)
             if node.disk is not None:
                 node.disk.empty()
         self.revive()
@@ -159,6 +161,12 @@ class Nemesis:
         node = self._chance.choice(self._nodes)
         self._network.slow(node.name)
         return f"narrow line of {node.name}", lambda: self._network.fast(node.name)
+
+    def delay(self) -> tuple[str, Undo]:
+        node = self._chance.choice(self._nodes)
+        delay_ms = self._chance.choice([20, 50, 200])
+        self._network.delay(node.name, delay_ms)
+        return f"{delay_ms} ms to and from {node.name}", lambda: self._network.prompt(node.name)
 
     def wrong_clock(self) -> tuple[str, Undo]:
         node = self._chance.choice(self._nodes)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 
 NFT = shutil.which("nft", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or "nft"
@@ -18,14 +19,16 @@ class Network:
         self._tag = f"cq{number % 100_000}"
         self.addresses = {host: f"{self._prefix}.{i}" for i, host in enumerate(hosts, 1)}
         self._spaces = {host: f"{self._tag}-{host}" for host in hosts}
+        self._links = {host: f"{self._tag}v{i}" for i, host in enumerate(hosts)}
+        self._detours: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "Network":
         try:
             self._ip("link", "add", self._tag, "type", "bridge")
             self._ip("addr", "add", f"{self._prefix}.254/24", "dev", self._tag)
             self._ip("link", "set", self._tag, "up")
-            for index, host in enumerate(self.addresses):
-                self._add(host, f"{self._tag}v{index}")
+            for host, link in self._links.items():
+                self._add(host, link)
         except BaseException:
             self.close()
             raise
@@ -60,15 +63,43 @@ class Network:
         """Give a host its full line again."""
         self._tc(host, "del")
 
+    def delay(self, host: str, delay_ms: int) -> None:
+        """Let everything from and to a host come late, and not in its order.
+
+        Its link is taken off the bridge, and a process passes frames on from there.
+        """
+        link = self._links[host]
+        self._ip("link", "set", link, "nomaster")
+        self._ip("link", "set", f"{link}b", "master", self._tag)
+        command = [sys.executable, "-m", "tests.chaos.detour", link, f"{link}a", str(delay_ms)]
+        detour = self._detours[host] = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert detour.stdout is not None
+        detour.stdout.readline()
+
+    def prompt(self, host: str) -> None:
+        """Let everything from and to a host come at once again."""
+        detour = self._detours.pop(host, None)
+        if detour is not None:
+            detour.kill()
+            detour.communicate()
+            self._ip("link", "set", f"{self._links[host]}b", "nomaster")
+            self._ip("link", "set", self._links[host], "master", self._tag)
+
     def heal(self) -> None:
         """Let everything pass."""
         self.cut([])
 
     def close(self) -> None:
         """Take everything away, as far as it is there."""
+        for detour in self._detours.values():
+            detour.kill()
+            detour.communicate()
         for space in self._spaces.values():
             subprocess.run([IP, "netns", "del", space], capture_output=True, check=False)
-        subprocess.run([IP, "link", "del", self._tag], capture_output=True, check=False)
+        # A namespace with connections that nobody answers lives on for a while; its link need not.
+        links = [name for link in self._links.values() for name in (link, f"{link}a")]
+        for name in (*links, self._tag):
+            subprocess.run([IP, "link", "del", name], capture_output=True, check=False)
         table = f"table bridge {self._tag}\ndelete table bridge {self._tag}\n"
         subprocess.run([NFT, "-f", "-"], input=table.encode(), capture_output=True, check=False)
 
@@ -77,6 +108,8 @@ class Network:
         self._ip("netns", "add", space)
         self._ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space)
         self._ip("link", "set", link, "master", self._tag, "up")
+        self._ip("link", "add", f"{link}a", "up", "type", "veth", "peer", "name", f"{link}b")
+        self._ip("link", "set", f"{link}b", "up")
         self._ip("-n", space, "addr", "add", f"{self.addresses[host]}/24", "dev", "eth0")
         self._ip("-n", space, "link", "set", "eth0", "up")
         self._ip("-n", space, "link", "set", "lo", "up")
