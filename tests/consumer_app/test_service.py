@@ -33,8 +33,9 @@ def until(check: Callable[[], bool]) -> None:
 class App:
     """The application on loopback."""
 
-    def __init__(self, node: RunningNode, topic: str, directory: Path) -> None:
+    def __init__(self, node: RunningNode, topic: str, directory: Path, **more: str) -> None:
         self._port = free_port()
+        self.token = more.get("CONSUMER_TOKEN", "")
         self._environment = {
             **os.environ,
             "CONSUMER_TYPE": "prices",
@@ -44,6 +45,7 @@ class App:
             "BROKER_HOST": "127.0.0.1",
             "BROKER_PORT": str(node.provider_address[1]),
             "STORAGE_DATA_DIR": str(directory),
+            **more,
         }
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -58,15 +60,41 @@ class App:
             self._process.kill()
             self._process.wait()
 
-    def raw(self, path: str) -> bytes:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=10) as answer:
+    def raw(self, path: str, body: bytes | None = None) -> bytes:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self._port}{path}",
+            data=body,
+            method="GET" if body is None else "PUT",
+            headers={"authorization": f"Bearer {self.token}"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return bytes(answer.read())
+
+    def put(self, path: str, body: bytes) -> Any:
+        return json.loads(self.raw(path, body))
 
     def get(self, path: str) -> Any:
         return json.loads(self.raw(path))
 
     def newest(self) -> dict[str, str]:
         return {row["key"]: row["value"] for row in self.get("/v1/latest")["messages"]}
+
+
+def create_topic(node: RunningNode, name: str) -> None:
+    body = json.dumps({"name": name, "partitions": 2}).encode()
+    urllib.request.urlopen(
+        urllib.request.Request(
+            f"{node.http}/v1/topics", data=body, headers={"content-type": "application/json"}
+        )
+    ).close()
+
+
+def status_of(ask: Callable[[], object]) -> int:
+    """Return the status with which something is refused."""
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        ask()
+    refused.value.close()
+    return refused.value.code
 
 
 def mark(client: Client, kind: int, topic: str) -> None:
@@ -78,12 +106,7 @@ def test_a_topic_is_followed_refreshed_and_exported(
     node: RunningNode, name: str, tmp_path: Path
 ) -> None:
     """D13: environment, REST queries, RESET/READY swap, kill -9, SQLite export."""
-    body = json.dumps({"name": name, "partitions": 2}).encode()
-    urllib.request.urlopen(
-        urllib.request.Request(
-            f"{node.http}/v1/topics", data=body, headers={"content-type": "application/json"}
-        )
-    ).close()
+    create_topic(node, name)
     app = App(node, name, tmp_path / "data")
     app.start()
     try:
@@ -109,15 +132,45 @@ def test_a_topic_is_followed_refreshed_and_exported(
         assert len(app.get(f"/v1/messages?after={page['after']}")["messages"]) == 6
         assert b"chordmq_consumer_connected 1" in app.raw("/metrics")
         for path, status in (("/v1/latest/nobody", 404), ("/v1/messages?limit=x", 400)):
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                app.get(path)
-            assert refused.value.code == status
-            refused.value.close()
+            assert status_of(lambda path=path: app.get(path)) == status  # type: ignore[misc]
         (tmp_path / "copy.db").write_bytes(app.raw("/v1/export"))
         with closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
             assert copy.execute("SELECT count(*) FROM messages").fetchone() == (10,)
     finally:
         app.kill9()
+
+
+def test_an_exported_data_set_is_taken_over_by_another_application(
+    node: RunningNode, name: str, tmp_path: Path
+) -> None:
+    """D13: export and import; the new application goes on where the export ends."""
+    create_topic(node, name)
+    first = App(node, name, tmp_path / "first")
+    second = App(node, name, tmp_path / "second", CONSUMER_TOKEN="secret")
+    try:
+        first.start()
+        second.start()
+        with Client(node.provider_address) as client:
+            for number in range(10):
+                client.publish(name, b"old", key=b"k%02d" % number)
+            until(lambda: len(first.newest()) == 10)
+            until(lambda: len(second.newest()) == 10)
+            exported = first.raw("/v1/export")
+            client.publish(name, b"newest", key=b"k03")
+            until(lambda: second.get("/v1/latest/k03")["value"] == "newest")
+            assert second.put("/v1/import", exported) == {"messages": 10}
+            until(lambda: second.get("/v1/latest/k03")["value"] == "newest")
+        assert len(second.get("/v1/messages")["messages"]) == 11
+        second.kill9()
+        second.start()
+        until(lambda: len(second.newest()) == 10)
+        assert len(second.get("/v1/messages")["messages"]) == 11
+        assert status_of(lambda: second.put("/v1/import", b"no database")) == 400
+        second.token = "wrong"
+        assert status_of(lambda: second.get("/v1/messages")) == 401
+    finally:
+        first.kill9()
+        second.kill9()
 
 
 def test_the_environment_is_checked() -> None:
@@ -126,5 +179,7 @@ def test_the_environment_is_checked() -> None:
         from_environment({})
     with pytest.raises(ValueError, match="BROKER_PORT"):
         from_environment({"CONSUMER_TOPIC": "t", "BROKER_PORT": "x"})
+    with pytest.raises(ValueError, match="CONSUMER_TOKEN"):
+        from_environment({"CONSUMER_TOPIC": "t", "CONSUMER_HOST": "0.0.0.0"})
     settings = from_environment({"CONSUMER_TOPIC": "t", "CONSUMER_PORT": "81"})
     assert (settings.group, settings.port) == ("consumer-app-t", 81)

@@ -9,7 +9,7 @@ def consumer_app() -> None:
     """Keep a local copy of a topic and answer queries about it; the environment says all.
 
     CONSUMER_TOPIC, CONSUMER_GROUP, CONSUMER_TYPE, CONSUMER_HOST, CONSUMER_PORT (8091),
-    BROKER_HOST, BROKER_PORT (9081), BROKER_TOKEN, STORAGE_DATA_DIR.
+    BROKER_HOST, BROKER_PORT (9081), BROKER_TOKEN, STORAGE_DATA_DIR; for TLS and more, see docs.
 
     \b
       CONSUMER_TOPIC=prices chordmq consumer-app
@@ -23,12 +23,15 @@ def consumer_app() -> None:
         settings = from_environment(os.environ)
     except ValueError as error:
         fail(str(error), EXIT_USAGE)
-    say(f"{settings.topic} on http://{settings.host}:{settings.port}")
+    scheme = "https" if settings.tls_certificate else "http"
+    say(f"{settings.topic} on {scheme}://{settings.host}:{settings.port}")
     config = uvicorn.Config(
         application(settings),
         host=settings.host,
         port=settings.port,
         log_level="warning",
         timeout_graceful_shutdown=1,
+        ssl_certfile=settings.tls_certificate or None,
+        ssl_keyfile=settings.tls_key or None,
     )
     uvicorn.Server(config).run()

@@ -3,16 +3,18 @@
 import asyncio
 import json
 import random
+import ssl
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
 
 from chordmq.client.backoff import Backoff
+from chordmq.client.security import Security
 from chordmq.codecs.provider.frames import Status, Type, frame
-from chordmq.consumer_app.data_set import DataSet
 from chordmq.consumer_app.pushes import Frame, split
+from chordmq.consumer_app.store import Store
 
 READ_BYTES = 256 * 1024
 BEAT_S = 5.0
@@ -36,8 +38,30 @@ class AppSettings:
     host: str = "127.0.0.1"
     broker_host: str = "127.0.0.1"
     broker_port: int = 9081
-    broker_token: str = ""
+    broker_token: str = field(default="", repr=False)
+    broker_tls_ca: str = ""
+    """PEM file with the authorities that the node's certificate is checked against."""
+    broker_tls_certificate: str = ""
+    """PEM file with the certificate that is shown to the node, and its key unless given apart."""
+    broker_tls_key: str = ""
+    broker_tls: bool = False
+    """TLS with the authorities of the system."""
+    token: str = field(default="", repr=False)
+    """What whoever asks queries must show; nothing: everybody may ask."""
+    tls_certificate: str = ""
+    """PEM file; queries are answered over TLS with it."""
+    tls_key: str = ""
     directory: Path = Path("consumer-data")
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return what TLS to the node needs, or None without."""
+        security = Security(
+            tls=self.broker_tls,
+            tls_ca=self.broker_tls_ca,
+            tls_certificate=self.broker_tls_certificate,
+            tls_key=self.broker_tls_key,
+        )
+        return security.context()
 
 
 class Turned(Exception):
@@ -47,9 +71,10 @@ class Turned(Exception):
 class Follower:
     """One subscription with an index of its own: this application's place is in its data set."""
 
-    def __init__(self, settings: AppSettings, data: DataSet) -> None:
+    def __init__(self, settings: AppSettings, store: Store) -> None:
         self._settings = settings
-        self._data = data
+        self._store = store
+        self._context = settings.context()
         self.is_connected = False
         self.error = ""
         self.messages = 0
@@ -72,8 +97,9 @@ class Follower:
         settings = self._settings
         async with asyncio.timeout(SILENCE_S):
             reader, writer = await asyncio.open_connection(
-                settings.broker_host, settings.broker_port
+                settings.broker_host, settings.broker_port, ssl=self._context
             )
+        self._store.on_replaced = writer.close
         try:
             writer.write(self._subscription())
             async with asyncio.TaskGroup() as tasks:
@@ -92,7 +118,7 @@ class Follower:
         wanted = {
             "topic": settings.topic,
             "group": settings.group,
-            "from": {str(p): o for p, o in self._data.positions().items()} or "earliest",
+            "from": {str(p): o for p, o in self._store.data.positions().items()} or "earliest",
             "credit": 0,
             "token": settings.broker_token,
             "client": f"{settings.kind}/{settings.group}",
@@ -103,6 +129,7 @@ class Follower:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, backoff: Backoff
     ) -> None:
         buffer = bytearray()
+        generation = self._store.generation
         while True:
             async with asyncio.timeout(SILENCE_S):
                 data = await reader.read(READ_BYTES)
@@ -116,7 +143,10 @@ class Follower:
                     backoff.reset()
             pushed = [one for one in frames if one.is_pushed]
             if pushed:
-                await asyncio.to_thread(self._data.apply, pushed)
+                async with self._store.turn:
+                    if self._store.generation != generation:
+                        raise Turned("another data set was imported; it goes on from its own place")
+                    await asyncio.to_thread(self._store.data.apply, pushed)
                 self.messages += len(pushed)
                 places = {one.partition: one.offset + 1 for one in pushed}
                 commits = b"".join(_COMMIT.pack(*place) for place in places.items())
@@ -129,7 +159,7 @@ class Follower:
             raise Turned(answer.payload[_STATUS.size :].decode(errors="replace"))
         if answer.id == 1:
             begins = json.loads(answer.payload[_STATUS.size :])["positions"]
-            self._data.know([int(partition) for partition in begins])
+            self._store.data.know([int(partition) for partition in begins])
             self.is_connected, self.error = True, ""
 
 

@@ -14,6 +14,10 @@ class Stage(msgspec.Struct):
     """What the publisher calls that one; its number if it has no name."""
     current: int = 0
     """The data set that queries see."""
+    reset_at: int = 0
+    """The offset of the newest RESET."""
+    start: int = 0
+    """The offset of the RESET that began what queries see: all before it is of no use."""
 
 
 class Refresh(msgspec.Struct):
@@ -30,10 +34,11 @@ class Refresh(msgspec.Struct):
         for partition in partitions:
             self.stages.setdefault(partition, Stage())
 
-    def reset(self, partition: int) -> int:
+    def reset(self, partition: int, offset: int = 0) -> int:
         """Begin a data set in a partition and return it; one that nobody sees yet is given up."""
         stage = self.stages[partition]
         stage.begun += 1
+        stage.reset_at = offset
         stage.complete = stage.current
         return stage.begun
 
@@ -46,5 +51,5 @@ class Refresh(msgspec.Struct):
         if not is_whole or len({one.edition for one in stages}) > 1:
             return False
         for one in stages:
-            one.current = one.complete
+            one.current, one.start = one.complete, one.reset_at
         return True

@@ -1,6 +1,7 @@
 """The consumer application's REST interface: queries over the local data set, and its export."""
 
 import asyncio
+import hmac
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -10,15 +11,22 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from chordmq.consumer_app.data_set import DataSet, Wanted
+from chordmq.clock import SystemClock
+from chordmq.consumer_app.data_set import Wanted
 from chordmq.consumer_app.follower import AppSettings, Follower
+from chordmq.consumer_app.store import Store
 from chordmq.metrics import CONTENT_TYPE, Metrics, counter, gauge
 
 LIMIT_MAX = 10_000
+IMPORT_BYTES_MAX = 64 << 30
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 VARIABLES = {
     "CONSUMER_TYPE": "kind",
     "CONSUMER_TOPIC": "topic",
@@ -28,6 +36,13 @@ VARIABLES = {
     "BROKER_HOST": "broker_host",
     "BROKER_PORT": "broker_port",
     "BROKER_TOKEN": "broker_token",
+    "BROKER_TLS": "broker_tls",
+    "BROKER_TLS_CA": "broker_tls_ca",
+    "BROKER_TLS_CERTIFICATE": "broker_tls_certificate",
+    "BROKER_TLS_KEY": "broker_tls_key",
+    "CONSUMER_TOKEN": "token",
+    "CONSUMER_TLS_CERTIFICATE": "tls_certificate",
+    "CONSUMER_TLS_KEY": "tls_key",
     "STORAGE_DATA_DIR": "directory",
 }
 
@@ -50,14 +65,19 @@ def from_environment(environment: Mapping[str, str]) -> AppSettings:
             values[name] = int(values[name])
     if "directory" in values:
         values["directory"] = Path(values["directory"])
-    return AppSettings(**values)
+    if "broker_tls" in values:
+        values["broker_tls"] = values["broker_tls"].lower() in ("1", "true", "yes", "on")
+    settings = AppSettings(**values)
+    if settings.host not in LOOPBACK and not settings.token:
+        raise ValueError("beyond this machine clients must prove who they are: set CONSUMER_TOKEN")
+    return settings
 
 
 def application(settings: AppSettings) -> Starlette:
     """Return the whole application: it follows its topic while it serves."""
-    data = DataSet(settings.directory)
-    follower = Follower(settings, data)
-    api = Api(settings, data, follower)
+    store = Store(settings.directory, SystemClock())
+    follower = Follower(settings, store)
+    api = Api(settings, store, follower)
 
     @asynccontextmanager
     async def living(_app: Starlette) -> AsyncIterator[None]:
@@ -65,7 +85,7 @@ def application(settings: AppSettings) -> Starlette:
             following = tasks.create_task(follower.run())
             yield
             following.cancel()
-        data.close()
+        store.close()
 
     return Starlette(
         routes=[
@@ -75,24 +95,45 @@ def application(settings: AppSettings) -> Starlette:
             Route("/v1/latest", api.latest),
             Route("/v1/latest/{key:path}", api.latest_of),
             Route("/v1/export", api.export),
+            Route("/v1/import", api.take, methods=["PUT"]),
         ],
         lifespan=living,
+        middleware=[Middleware(Guard, token=settings.token)] if settings.token else [],
         exception_handlers={ValueError: _refuse},
     )
+
+
+class Guard:
+    """Lets nobody past without the token; health and metrics are for everybody."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 401, or pass the request on."""
+        if scope["type"] == "http" and scope["path"].startswith("/v1/"):
+            shown = Headers(scope=scope).get("authorization", "").removeprefix("Bearer ").encode()
+            if not hmac.compare_digest(shown, self._token):
+                body = {"error": "AuthenticationFailed", "message": "a token is needed"}
+                await JSONResponse(body, HTTPStatus.UNAUTHORIZED)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class Api:
     """The routes and their answers."""
 
-    def __init__(self, settings: AppSettings, data: DataSet, follower: Follower) -> None:
+    def __init__(self, settings: AppSettings, store: Store, follower: Follower) -> None:
         self._settings = settings
-        self._data = data
+        self._store = store
         self._follower = follower
 
     async def health(self, _request: Request) -> Response:
         """Say whether the broker is there, and how far the data set is."""
         follower = self._follower
-        count = await asyncio.to_thread(self._data.count)
+        with self._store.querying() as data:
+            count = await asyncio.to_thread(data.count)
         return JSONResponse(
             {
                 "status": "HEALTHY" if follower.is_connected else "DEGRADED",
@@ -101,9 +142,7 @@ class Api:
                 "group": self._settings.group,
                 "error": follower.error,
                 "messages": count,
-                "refreshing": any(
-                    one.begun > one.current for one in self._data.refresh.stages.values()
-                ),
+                "refreshing": any(one.begun > one.current for one in data.refresh.stages.values()),
             }
         )
 
@@ -132,7 +171,8 @@ class Api:
             after=_place(query.get("after")),
             limit=limit,
         )
-        rows = await asyncio.to_thread(self._data.find, wanted)
+        with self._store.querying() as data:
+            rows = await asyncio.to_thread(data.find, wanted)
         last = rows[-1] if len(rows) == limit else None
         after = f"{last['partition']}:{last['offset']}" if last is not None else None
         return JSONResponse({"messages": rows, "after": after})
@@ -142,7 +182,8 @@ class Api:
         query = request.query_params
         limit = _limit(query)
         after = query.get("after", "").encode()
-        rows = await asyncio.to_thread(self._data.newest_of_all, after, limit)
+        with self._store.querying() as data:
+            rows = await asyncio.to_thread(data.newest_of_all, after, limit)
         return JSONResponse(
             {"messages": rows, "after": rows[-1]["key"] if len(rows) == limit else None}
         )
@@ -150,7 +191,8 @@ class Api:
     async def latest_of(self, request: Request) -> Response:
         """Return the newest message of a key."""
         key = request.path_params["key"]
-        row = await asyncio.to_thread(self._data.newest, key.encode())
+        # One message takes less time than a thread needs to begin.
+        row = self._store.data.newest(key.encode())
         if row is None:
             message = {"error": "UnknownKey", "message": f"no message has the key {key!r}"}
             return JSONResponse(message, HTTPStatus.NOT_FOUND)
@@ -160,13 +202,28 @@ class Api:
         """Return the current data set as a SQLite file with one table, `messages`."""
         directory = tempfile.TemporaryDirectory()
         target = Path(directory.name) / "export.db"
-        await asyncio.to_thread(self._data.export, target)
+        with self._store.querying() as data:
+            await asyncio.to_thread(data.export, target)
         return FileResponse(
             target,
             media_type="application/vnd.sqlite3",
             filename=f"{self._settings.topic}.db",
             background=BackgroundTask(directory.cleanup),
         )
+
+    async def take(self, request: Request) -> Response:
+        """Serve an exported data set in place of this one, and follow the topic from its end on."""
+        with tempfile.TemporaryDirectory(dir=self._settings.directory) as directory:
+            path = Path(directory) / "import.db"
+            size = 0
+            with path.open("wb") as file:
+                async for chunk in request.stream():
+                    size += len(chunk)
+                    if size > IMPORT_BYTES_MAX:
+                        raise ValueError(f"over {IMPORT_BYTES_MAX} bytes")
+                    await asyncio.to_thread(file.write, chunk)
+            count = await self._store.take(path)
+        return JSONResponse({"messages": count})
 
 
 def _refuse(_request: Request, error: Exception) -> Response:
