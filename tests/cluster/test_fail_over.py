@@ -13,9 +13,6 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.cluster.running_cluster import RunningCluster, until
 
-RESUME_S = 3.0
-GRACEFUL_S = 1.0
-
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[RunningCluster]:
@@ -155,8 +152,8 @@ def check(cluster: RunningCluster, stream: Stream, topic: str) -> None:
     assert stream.acked == [(number, number) for number in range(stream.sent)]
 
 
-def kill_leaders(cluster: RunningCluster, times: int) -> Stream:
-    """Produce while leaders are killed and started again; return what came of it."""
+def kill_leaders(cluster: RunningCluster, times: int) -> None:
+    """Produce while leaders are killed and started again, and check what came of it."""
     create(cluster, "orders")
     stream = Stream(cluster, "orders")
     with producing(stream):
@@ -169,13 +166,14 @@ def kill_leaders(cluster: RunningCluster, times: int) -> Stream:
             cluster.nodes[first].start()
             until(lambda: len(in_sync(cluster, "orders")) == 3)
     check(cluster, stream, "orders")
-    return stream
 
 
-def test_a_killed_leader_costs_no_message_and_little_time(cluster: RunningCluster) -> None:
-    """C2, C13: kill -9 of the leader under an idempotent producer with acks=all."""
-    stream = kill_leaders(cluster, 1)
-    assert max(stream.gaps_s) < RESUME_S * 2  # a busy machine; the benchmark has the true bound
+def test_a_killed_leader_costs_no_message(cluster: RunningCluster) -> None:
+    """C2, C13: kill -9 of the leader under an idempotent producer with acks=all.
+
+    How long the producer waits is measured by `benchmarks --case replicated`.
+    """
+    kill_leaders(cluster, 1)
 
 
 @pytest.mark.slow
@@ -195,4 +193,3 @@ def test_a_leader_that_stops_hands_over(cluster: RunningCluster) -> None:
         assert cluster.nodes[first].stop() == 0
         until(lambda: len(stream.acked) > seen + 200)
     check(cluster, stream, "orders")
-    assert max(stream.gaps_s) < GRACEFUL_S * 2
