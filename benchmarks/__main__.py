@@ -25,17 +25,18 @@ from benchmarks.replicated import replicated
 from benchmarks.secured import secured
 from benchmarks.session import CountMismatch, Profile, Sample, Session
 from benchmarks.sockets import SPARE_FILES, allow_files
+from benchmarks.spark import spark
 from benchmarks.wire import WireError
 
 WORK = ROOT / ".cache" / "bench"
 MB = 1_000_000
 DEFAULT = Profile(
     rounds=3, produce_s=5.0, bytes_max=500 * MB, java_bytes=300 * MB, consume_messages=2_500_000,
-    latency_s=10.0, connections=10_000, recovery_bytes=2 << 30,
+    latency_s=10.0, connections=10_000, recovery_bytes=2 << 30, spark_rows=10_000_000,
 )  # fmt: skip
 QUICK = Profile(
     rounds=1, produce_s=2.0, bytes_max=200 * MB, java_bytes=100 * MB, consume_messages=300_000,
-    latency_s=4.0, connections=10_000, recovery_bytes=1 << 29,
+    latency_s=4.0, connections=10_000, recovery_bytes=1 << 29, spark_rows=2_000_000,
 )  # fmt: skip
 FAILURES = (
     PeerFailed, LoadFailed, CountMismatch, WireError, KafkaException, OSError, TimeoutError,
@@ -61,6 +62,7 @@ ALONE: dict[str, Callable[[Contender, Path, Profile], list[Sample]]] = {
     "recovery": lambda one, directory, profile: recovery(
         one.start, directory, one.ours, profile.recovery_bytes
     ),
+    "spark": lambda one, directory, profile: spark(directory, one.ours, profile.spark_rows),
 }
 """Cases that start brokers of their own, after those that share one."""
 
@@ -74,6 +76,7 @@ def main() -> int:
         console.print(f"{'secured':32} TLS, logins and ACLs")
         console.print(f"{'replicated':32} three nodes with three copies, and the loss of one")
         console.print(f"{'recovery':32} return after kill -9, for each GiB not flushed")
+        console.print(f"{'spark':32} one topic read by our source and by Spark's connector")
         return 0
     signal.signal(signal.SIGTERM, _interrupt)
     profile = QUICK if options.quick else DEFAULT

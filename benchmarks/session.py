@@ -34,6 +34,7 @@ class Profile:
     latency_s: float
     connections: int
     recovery_bytes: int
+    spark_rows: int
 
 
 @dataclass(frozen=True, slots=True)

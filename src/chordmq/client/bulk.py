@@ -21,10 +21,12 @@ from chordmq.codecs.kafka.messages.fetch import (
     PartitionData,
 )
 from chordmq.codecs.kafka.messages.metadata import MetadataResponseTopic
+from chordmq.records.batch import BatchHeader
 
 T = TypeVar("T")
 
-FETCH_BYTES = 8 * 1024 * 1024
+FETCH_BYTES, FETCH_BYTES_MIN = 8 * 1024 * 1024, 64 * 1024
+RECORD_BYTES_GUESSED = 1024
 
 PATIENCE_S = 60.0
 """How long a broker may be away, or a leader unknown, before a task fails and Spark retries it."""
@@ -146,7 +148,8 @@ class Bulk:
     def fetch(self, part: OffsetRange) -> Iterator[Fetched]:
         """Yield answers that cover a range; the next one is under way while one is looked at."""
         offset, empty = part.start, 0
-        ahead = self.run(self._ask(part, offset))
+        room = _room(RECORD_BYTES_GUESSED, part.size)
+        ahead = self.run(self._ask(part, offset, room))
         while offset < part.stop:
             try:
                 row = self.run(self._answer(ahead))
@@ -167,11 +170,13 @@ class Bulk:
             empty = 0 if len(data) else empty + 1
             if empty > EMPTY_ANSWERS_MAX:
                 offset = self._lost(part, offset, part.stop)
+            passed = found.next_offset - offset
             offset = max(offset, found.next_offset)
             if offset < part.stop:
-                ahead = self.run(self._ask(part, offset))
-            if found.batches:
-                yield Fetched(data, found)
+                room = _room(len(data) / passed, part.stop - offset) if passed > 0 else room
+                ahead = self.run(self._ask(part, offset, room))
+            if wanted := _overlapping(found, part):
+                yield Fetched(data, found._replace(batches=wanted))
 
     def _again(self, part: OffsetRange, offset: int) -> "asyncio.Future[FetchResponse]":
         """Ask anew, the leader that there is now."""
@@ -199,11 +204,13 @@ class Bulk:
             )
         return following
 
-    async def _ask(self, part: OffsetRange, offset: int) -> "asyncio.Future[FetchResponse]":
+    async def _ask(
+        self, part: OffsetRange, offset: int, room: int = FETCH_BYTES
+    ) -> "asyncio.Future[FetchResponse]":
         request = FetchRequest(
             max_wait_ms=FETCH_WAIT_MS,
             min_bytes=1,
-            max_bytes=FETCH_BYTES,
+            max_bytes=room,
             isolation_level=int(self._settings.read_committed),
             topics=[
                 FetchTopic(
@@ -212,7 +219,7 @@ class Bulk:
                         FetchPartition(
                             partition=part.partition,
                             fetch_offset=offset,
-                            partition_max_bytes=FETCH_BYTES,
+                            partition_max_bytes=room,
                         )
                     ],
                 )
@@ -236,6 +243,19 @@ class Bulk:
 
     async def _retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
         return await self.cluster.retrying(attempt, _RETRIABLE, PATIENCE_S)
+
+
+def _room(bytes_per_offset: float, offsets: int) -> int:
+    """Return how much to ask for: what the rest of a range will take, within limits."""
+    return max(FETCH_BYTES_MIN, min(FETCH_BYTES, int(bytes_per_offset * offsets)))
+
+
+def _overlapping(found: Visible, part: OffsetRange) -> list[tuple[int, BatchHeader]]:
+    return [
+        (position, header)
+        for position, header in found.batches
+        if header.base_offset < part.stop and header.next_offset > part.start
+    ]
 
 
 def _places(rows: Iterable[MetadataResponseTopic]) -> list[TopicPartition]:

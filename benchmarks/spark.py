@@ -1,0 +1,141 @@
+"""Spark reads one topic of a ChordMQ node: by format("chordmq"), and by its own Kafka connector.
+
+Each runs in a process of its own, so that neither finds a machine that the other has warmed up.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks import load, wire
+from benchmarks.peers import ROOT, PeerFailed, start_chordmq
+from benchmarks.session import OURS, CountMismatch, Sample
+from benchmarks.usage import usage_of
+from chordmq.records.record import NewRecord, build_batch
+from chordmq_spark.session import start_spark
+
+TOPIC, PARTITIONS, ROWS_PER_BATCH = "rows", 4, 500
+CONNECTOR = ROOT / ".cache" / "interop" / "spark" / "lib"
+COMMAND = "python -m benchmarks --case spark"
+TIMEOUT_S = 900.0
+ROWS_PER_TRIGGER = 1_000_000
+
+
+def spark(directory: Path, ours: bool, rows: int) -> list[Sample]:
+    """Fill a topic and have Spark read it as a table and as a stream; `ours` picks the source."""
+    peer = start_chordmq(directory)
+    try:
+        load.create_topic(peer.bootstrap, TOPIC, PARTITIONS, OURS["os"])
+        count = _fill(peer.bootstrap, rows)
+        before = usage_of(peer.pid)
+        found = _measured("chordmq" if ours else "kafka", peer.bootstrap, directory)
+        after = usage_of(peer.pid)
+    finally:
+        peer.stop()
+    for name, (rows_read, _) in found.items():
+        if rows_read != count:
+            raise CountMismatch(f"{name}: {count} rows written, {rows_read} read")
+    cost = (after.cpu_s - before.cpu_s, after.rss_mb, COMMAND)
+    return [
+        Sample(name, rows_read / seconds, "rows/s", *cost, goal="spark")
+        for name, (rows_read, seconds) in found.items()
+    ]
+
+
+def _fill(bootstrap: str, rows: int) -> int:
+    """Write readings of about 150 bytes, evenly over the partitions; return how many there are."""
+    batches = rows // (PARTITIONS * ROWS_PER_BATCH)
+    now_ms = time.time_ns() // 1_000_000
+    records = [
+        NewRecord(now_ms + i, b"device-%05d" % i, _reading(now_ms + i, i))
+        for i in range(ROWS_PER_BATCH)
+    ]
+    with wire.connect(bootstrap) as sock:
+        for partition in range(PARTITIONS):
+            frame = wire.produce_request(TOPIC, partition, bytes(build_batch(records)), acks=1)
+            for _ in range(batches):
+                sock.sendall(frame)
+                if error := wire.produce_error(wire.read_answer(sock), TOPIC):
+                    raise wire.WireError(f"produce answered with error {error}")
+    return batches * PARTITIONS * ROWS_PER_BATCH
+
+
+def _reading(time_ms: int, number: int) -> bytes:
+    said = {"messageId": f"m-{number:012}", "timestamp": time_ms, "source": f"device-{number:05}"}
+    payload = {"metric": "temperature", "value": 20 + number % 17 / 10, "unit": "C"}
+    return json.dumps({"metadata": said, "payload": payload}).encode()
+
+
+def _measured(kind: str, bootstrap: str, directory: Path) -> dict[str, tuple[int, float]]:
+    """Run the reader in a process of its own; return rows and seconds by name."""
+    command = [sys.executable, "-m", "benchmarks.spark", kind, bootstrap, str(directory)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        raise PeerFailed(f"Spark ended with {done.returncode}: {done.stderr[-2000:]}")
+    found: dict[str, tuple[int, float]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+class Reader:
+    """Reads the topic by one of the two sources."""
+
+    def __init__(self, session: SparkSession, kind: str, bootstrap: str) -> None:
+        self._session = session
+        self._kind = kind
+        self._options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
+        if kind == "chordmq":
+            # Spark tells its connector which columns a query uses; a source in Python it does not.
+            self._options["columns"] = "value,offset,timestamp"
+
+    def table(self) -> tuple[int, float]:
+        """Count and sum up the whole topic."""
+        started = time.perf_counter()
+        frame = self._session.read.format(self._kind).options(**self._options).load()
+        (row,) = frame.agg(
+            F.count("*"), F.max("offset"), F.sum(F.length("value")), F.max("timestamp")
+        ).collect()
+        return row[0], time.perf_counter() - started
+
+    def stream(self, checkpoint: Path) -> tuple[int, float]:
+        """Sum up what is there now, in micro-batches."""
+        reader = self._session.readStream.format(self._kind).options(**self._options)
+        reader = reader.option("startingOffsets", "earliest")
+        frame = reader.option("maxOffsetsPerTrigger", str(ROWS_PER_TRIGGER)).load()
+        counted = [0]
+
+        def add(batch: DataFrame, _: int) -> None:
+            (row,) = batch.agg(F.count("*"), F.max("offset"), F.sum(F.length("value"))).collect()
+            counted[0] += row[0]
+
+        started = time.perf_counter()
+        writer = frame.writeStream.foreachBatch(add).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
+        return counted[0], time.perf_counter() - started
+
+
+def main() -> None:
+    """Measure one source on a running node, and print what was found."""
+    kind, bootstrap, directory = sys.argv[1:]
+    jars = ",".join(map(str, sorted(CONNECTOR.glob("*.jar"))))
+    session = start_spark(
+        "benchmark", master="local[2]", directory=Path(directory), settings={"spark.jars": jars}
+    )
+    reader = Reader(session, kind, bootstrap)
+    reader.table()  # the first time, the machine compiles what it runs
+    found = {
+        "spark_table": min((reader.table() for _ in range(2)), key=lambda one: one[1]),
+        "spark_stream": reader.stream(Path(directory) / "checkpoint"),
+    }
+    session.stop()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
