@@ -21,7 +21,7 @@ STOP_TIMEOUT_S = 20.0
 # Below the ports that the kernel gives to outgoing connections, so that none of them can take the
 # node's port while it is down between a kill and a restart.
 PORTS = range(18000, 32000)
-SETTINGS = {"broker.group.initial.rebalance.delay.ms": "0"}
+SETTINGS = {"broker.group.initial.rebalance.delay.ms": "0", "http.demo": "false"}
 
 
 class RunningNode:

@@ -11,6 +11,7 @@ const Topic = lazy(() => import('./pages/topic').then((module) => ({ default: mo
 const Groups = lazy(() => import('./pages/groups').then((module) => ({ default: module.Groups })))
 const Group = lazy(() => import('./pages/group').then((module) => ({ default: module.Group })))
 const ClusterPage = lazy(() => import('./pages/cluster').then((module) => ({ default: module.ClusterPage })))
+const Topology = lazy(() => import('./pages/topology').then((module) => ({ default: module.Topology })))
 const Clients = lazy(() => import('./pages/clients').then((module) => ({ default: module.Clients })))
 const Devices = lazy(() => import('./pages/devices').then((module) => ({ default: module.Devices })))
 const DevicePage = lazy(() => import('./pages/device').then((module) => ({ default: module.DevicePage })))
@@ -27,6 +28,7 @@ const PAGES: { path: string; title: string; key: string }[] = [
   { path: 'queues', title: 'Queues', key: 'q' },
   { path: 'clients', title: 'Clients', key: 'c' },
   { path: 'cluster', title: 'Cluster', key: 'r' },
+  { path: 'topology', title: 'Topology', key: 'y' },
   { path: 'devices', title: 'Devices', key: 'd' },
   { path: 'pipeline', title: 'Pipeline', key: 'p' },
   { path: 'security', title: 'Security', key: 's' },
@@ -105,6 +107,8 @@ function Shown({ place }: { place: Place }) {
       return <Clients />
     case 'cluster':
       return <ClusterPage />
+    case 'topology':
+      return <Topology />
     case 'devices':
       return name === undefined ? <Devices /> : <DevicePage key={name} id={name} />
     case 'pipeline':

@@ -11,12 +11,19 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kio.schema.errors import ErrorCode
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
+from chordmq.fronts.admin.console import FOLDER
+from tests.interop.program import installed
 from tests.wire import Wire
 
 CreateTopic = Callable[..., str]
 
 EXTERNAL = "CHORDMQ_TEST_BOOTSTRAP"
+WAIT_MS = 20_000
+WINDOW = (1280, 800)
+
+expect.set_options(timeout=WAIT_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -68,3 +75,35 @@ def create_topic(admin: AdminClient, address: tuple[str, int], name: str) -> Cre
         return str(wanted.topic)
 
     return create
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Give a Chromium that the tests of a module share, for a console that is built."""
+    assert (FOLDER / "index.html").exists(), "the console is not built; run: make console"
+    options = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=installed("chromium"), args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """Give a fresh tab; whatever goes wrong in its scripts fails the test."""
+    width, height = WINDOW
+    context = browser.new_context(viewport={"width": width, "height": height})
+    context.set_default_timeout(WAIT_MS)
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda told: faults.extend(_faults(told)))
+    yield page
+    context.close()
+    assert faults == []
+
+
+def _faults(told: ConsoleMessage) -> list[str]:
+    # Refusals are answers: pages show them, and the browser notes them as well.
+    is_fault = told.type == "error" and "Failed to load resource" not in told.text
+    return [told.text] if is_fault else []

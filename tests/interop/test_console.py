@@ -14,7 +14,7 @@ import paho.mqtt.client as paho
 import pytest
 from confluent_kafka import Producer
 from paho.mqtt.enums import CallbackAPIVersion
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from chordmq.broker.security.users import Users
 from chordmq.clock import SystemClock
@@ -31,42 +31,11 @@ PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9"}
 WAIT_MS = 20_000
 AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
 CHECK = "axe.run(document, {resultTypes: ['violations']}).then((found) => found.violations)"
-PAGES = ("", "topics", "groups", "queues", "clients", "cluster", "devices", "pipeline", "security")
+PAGES = (
+    "", "topics", "groups", "queues", "clients", "cluster", "topology", "devices", "pipeline",
+    "security",
+)  # fmt: skip
 DESKTOP, PHONE = (1280, 800), (390, 780)
-
-expect.set_options(timeout=WAIT_MS)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Give a Chromium that the tests of this module share."""
-    assert (FOLDER / "index.html").exists(), "the console is not built; run: make console"
-    options = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=installed("chromium"), args=options)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """Give a fresh tab; whatever goes wrong in its scripts fails the test."""
-    width, height = DESKTOP
-    context = browser.new_context(viewport={"width": width, "height": height})
-    context.set_default_timeout(WAIT_MS)
-    page = context.new_page()
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("console", lambda told: faults.extend(_faults(told)))
-    yield page
-    context.close()
-    assert faults == []
-
-
-def _faults(told: ConsoleMessage) -> list[str]:
-    # Refusals are answers: pages show them, and the browser notes them as well.
-    is_fault = told.type == "error" and "Failed to load resource" not in told.text
-    return [told.text] if is_fault else []
 
 
 @pytest.fixture(scope="module")

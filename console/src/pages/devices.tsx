@@ -8,6 +8,7 @@ import type { KnownDevice, StoredRecord } from '../model'
 import { Badge, Empty, Page, Sparkline, Table } from '../parts'
 import { readNewest, useTail } from '../records'
 import { link } from '../router'
+import { StartDemo } from './demo'
 
 const RECORDS = 2000
 const SILENT_MS = 60_000
@@ -52,6 +53,7 @@ export function Devices() {
               {tail.state}
             </small>
           )}
+          <StartDemo />
           <input type="search" aria-label="Search devices" placeholder="Search ( / )" value={search} onChange={(event) => setSearch(event.target.value)} />
         </>
       }

@@ -4,13 +4,14 @@ import { change, part } from '../api'
 import type { TopicDetail } from '../model'
 import { Card, Field, Form } from '../parts'
 import { go } from '../router'
+import { StartDemo } from './demo'
 
 export function Welcome({ onDone }: { onDone: () => void }) {
   const [topic, setTopic] = useState('greetings')
   const [message, setMessage] = useState('hello')
   const [made, setMade] = useState('')
   return (
-    <Card title="Welcome. This broker is empty: two steps, and something moves.">
+    <Card title="Welcome. This broker is empty: a few clicks, and something moves.">
       <div className="steps">
         <Form
           submit="Create topic"
@@ -38,8 +39,11 @@ export function Welcome({ onDone }: { onDone: () => void }) {
           </Field>
         </Form>
       </div>
+      <p>
+        <StartDemo onDone={onDone} />
+      </p>
       <p className="dim">
-        Or from a terminal: <code>chordmq bench</code> makes traffic, and <a href="#/settings">Settings</a> has snippets for your language.
+        Or from a terminal: <code>chordmq demo</code> and <code>chordmq bench</code> make traffic, and <a href="#/settings">Settings</a> has snippets for your language.
       </p>
     </Card>
   )

@@ -10,6 +10,7 @@ import { newest } from '../records'
 import { spots } from '../ring'
 import { link, readPlace } from '../router'
 import { addresses, quoted, readOne } from '../snippets'
+import { layOut } from '../tree'
 
 function record(fields: Partial<StoredRecord>): StoredRecord {
   return { partition: 0, offset: 0, timestamp: 1, key: null, key_encoding: 'utf-8', value: null, encoding: 'utf-8', headers: [], ...fields }
@@ -87,4 +88,21 @@ test('commands can be pasted into a shell', () => {
   expect(quoted("it's")).toBe(`'it'\\''s'`)
   const at = addresses({ version: '', data_dir: '', kafka: '0.0.0.0:9092' }, 'http://node-1:8080', false)
   expect(readOne('orders', record({ partition: 2, offset: 9 }), at).kcat).toBe('kcat -b node-1:9092 -C -t orders -p 2 -o 9 -c 1')
+})
+
+test('parents stand above the middle of their children, and strays at the top', () => {
+  const at = new Map(
+    layOut([
+      { id: 'root', parent: null },
+      { id: 'b', parent: 'root' },
+      { id: 'a', parent: 'root' },
+      { id: 'leaf', parent: 'a' },
+      { id: 'stray', parent: 'gone' },
+    ]).map(({ id, x, y }) => [id, [x, y]]),
+  )
+  expect(at.get('leaf')).toEqual([0, 2])
+  expect(at.get('a')).toEqual([0, 1])
+  expect(at.get('b')).toEqual([1, 1])
+  expect(at.get('root')).toEqual([0.5, 0])
+  expect(at.get('stray')).toEqual([2, 0])
 })

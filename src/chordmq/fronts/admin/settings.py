@@ -19,3 +19,5 @@ class HttpSettings(ListenerSettings):
     """Event streams that one user may have open from one address."""
     http3_port: int = 0
     """Port for HTTP/2 (TCP) and HTTP/3 (UDP), with the certificate of `tls`; 0 opens none."""
+    demo: bool = True
+    """Whether the web console may start simulated devices on the node's machine."""
