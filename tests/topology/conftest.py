@@ -1,5 +1,6 @@
 """Registries for tests, one process each."""
 
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +16,9 @@ def start_registry(tmp_path: Path) -> Iterator[StartRegistry]:
     """Start registries that end with the test."""
     started: list[RunningRegistry] = []
 
-    def start(*options: str) -> RunningRegistry:
-        registry = RunningRegistry(tmp_path / f"registry{len(started)}", *options)
+    def start(*options: str, context: ssl.SSLContext | None = None) -> RunningRegistry:
+        directory = tmp_path / f"registry{len(started)}"
+        registry = RunningRegistry(directory, *options, context=context)
         started.append(registry)
         registry.start()
         return registry

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -19,11 +20,14 @@ READY_TIMEOUT_S = 30.0
 class RunningRegistry:
     """One registry on loopback; its address and its tree stay the same over restarts."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(
+        self, directory: Path, *options: str, context: ssl.SSLContext | None = None
+    ) -> None:
         self._directory = directory
         self._options = options
+        self._context = context
         self._port = free_port()
-        self.url = f"http://127.0.0.1:{self._port}"
+        self.url = f"{'https' if context else 'http'}://127.0.0.1:{self._port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -62,7 +66,7 @@ class RunningRegistry:
             headers={name.replace("_", "-"): value for name, value in headers.items()},
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=30, context=self._context) as answer:
                 return answer.status, json.loads(answer.read() or b"{}")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"{}")
