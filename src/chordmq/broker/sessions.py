@@ -63,6 +63,15 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     offset: int
 
 
+class StreamPlace(msgspec.Struct, frozen=True, array_like=True):
+    """Where to read on in a partition of a stream."""
+
+    filter: str
+    topic_id: bytes
+    partition: int
+    offset: int
+
+
 class StoredFlight(msgspec.Struct, frozen=True, array_like=True):
     """A message of QoS 2 on its way to the client: under which number, and how far it is."""
 
@@ -71,6 +80,8 @@ class StoredFlight(msgspec.Struct, frozen=True, array_like=True):
     partition: int
     offset: int
     state: int
+    filter: str = ""
+    """Of the stream that has brought it; empty for what subscriptions have found."""
 
 
 class Arrival(msgspec.Struct, frozen=True, array_like=True):
@@ -89,6 +100,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     places: tuple[Place, ...] = ()
     flights: tuple[StoredFlight, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
+    streams: tuple[StreamPlace, ...] = ()
 
 
 class Ended(msgspec.Struct, frozen=True):

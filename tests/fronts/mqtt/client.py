@@ -198,6 +198,9 @@ class Client:
     def message(self, *, answers: bool = True) -> Message:
         """Return the next message, answered in full unless told otherwise."""
         first, body = self.packet()
+        while answers and first >> 4 == PUBREL:  # of a message from before a crash
+            self.send(packet(PUBCOMP << 4, body[:2]))
+            first, body = self.packet()
         assert first >> 4 == PUBLISH, f"packet {first:#x} {body!r}"
         size = struct.unpack(">H", body[:2])[0]
         topic, at = body[2 : 2 + size].decode(), 2 + size

@@ -273,3 +273,25 @@ def test_a_topic_made_later_is_read_from_its_beginning(connect: Connect, name: s
     for number in range(5):
         writer.publish(f"{name}/{number}/x", b"%d" % number, 1)
     assert sorted(reader.messages(5)) == [b"%d" % number for number in range(5)]
+
+
+def test_a_stream_goes_on_where_its_client_was(
+    own_node: RunningNode, connect: Connect, open_client: Connect, name: str
+) -> None:
+    """E3, A5: the place is kept with the session; a crash repeats nothing of QoS 2."""
+    writer = connect(to=own_node)
+    for number in range(10):
+        writer.publish(name, b"%d" % number, 2)
+    lasting = Properties(session_expiry_s=600, receive_maximum=2)
+    user = (("stream-offset", "earliest"),)
+    for qos in (1, 2):
+        reader = connect(f"{name}-{qos}", to=own_node, properties=lasting)
+        reader.subscribe(f"$stream/{name}", qos=qos, properties=Properties(user=user))
+        assert reader.messages(5) == [b"%d" % number for number in range(5)]
+        if qos == 1:
+            reader.disconnect()
+    own_node.restart()
+    for qos in (1, 2):
+        reader = open_client(to=own_node)
+        assert reader.connect(f"{name}-{qos}", clean=False, properties=lasting).has_session
+        assert reader.messages(5) == [b"%d" % number for number in range(5, 10)]

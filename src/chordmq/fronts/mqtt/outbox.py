@@ -10,7 +10,7 @@ from chordmq.codecs.mqtt.properties import PUBREL
 from chordmq.fronts.mqtt.envelopes import Envelopes
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.subscriptions import Target
-from chordmq.fronts.mqtt.tails import RECORDS_AT_ONCE, Tail, read_parcels
+from chordmq.fronts.mqtt.tails import RECORDS_AT_ONCE, Source, Tail, read_parcels
 
 if TYPE_CHECKING:
     from chordmq.fronts.mqtt.session import Session
@@ -81,7 +81,7 @@ class Outbox:
         """Where to read on in partitions whose end the client does not follow."""
         self._absent_until: dict[Tail, int] = {}
         """Up to there the client was away, and gets no messages of QoS 0."""
-        self._done: dict[Tail, set[int]] = {}
+        self._done: dict[Source, set[int]] = {}
         """Messages of QoS 2 that are over, by place, until the session's place is past them."""
         self._ahead: dict[Tail, int] = {}
         """Where the client is in partitions whose copy here has not come so far yet."""
@@ -341,7 +341,7 @@ class Outbox:
         if flight is None:
             return
         source = flight.parcel.source
-        if isinstance(source, Tail):
+        if source is not None and source.is_own:
             if flight.qos == 2 and self._session.is_durable:
                 self._done.setdefault(source, set()).add(flight.offset)
         elif source is not None:
@@ -404,25 +404,41 @@ class Outbox:
     def place_in(self, tail: Tail) -> int:
         """Return the offset before which the client needs nothing any more."""
         position = max(tail.position, self._ahead.get(tail, 0))
-        place = min(self.behind.get(tail, position), position)
+        return self.place_of(tail, min(self.behind.get(tail, position), position))
+
+    def place_of(self, source: Source, place: int) -> int:
+        """Return a place, or an earlier one if something before it is on its way."""
         for waiting in self.pending:
-            if waiting.parcel.source is tail and waiting.qos:
+            if waiting.parcel.source is source and waiting.qos:
                 place = min(place, waiting.parcel.base_offset + waiting.start)
         for flight in self.flights.values():
-            if flight.parcel.source is tail:
+            if flight.parcel.source is source:
                 place = min(place, flight.offset)
-        done = self._done.get(tail)
+        done = self._done.get(source)
         if done:
-            self._done[tail] = {offset for offset in done if offset >= place}
+            self._done[source] = {offset for offset in done if offset >= place}
         return place
 
-    def done_in(self, tail: Tail) -> Iterator[int]:
+    def done_in(self, source: Source) -> Iterator[int]:
         """Yield the places of messages of QoS 2 that are over, behind the session's place."""
-        yield from self._done.get(tail, ())
+        yield from self._done.get(source, ())
+
+    def known_in(self, source: Source) -> set[int]:
+        """Return which messages of QoS 2 are over, or on their way, and are not sent again."""
+        done = self._done.get(source, set())
+        return done | {
+            one.offset
+            for one in self.flights.values()
+            if one.qos == 2 and one.parcel.source is source
+        }
+
+    def note_done(self, source: Source, done: set[int]) -> None:
+        """Take note of messages of QoS 2 that are over."""
+        self._done[source] = done
 
     def restore(self, tail: Tail, place: int, done: set[int]) -> None:
         """Go on after a restart."""
-        self._done[tail] = done
+        self.note_done(tail, done)
         if place < tail.position:
             self.behind[tail] = place
         elif place > tail.position:

@@ -72,6 +72,10 @@ class Reader(ABC, Generic[OneSource]):
     def take(self, source: OneSource, room: int) -> list[Parcel] | None:
         """Return the next messages of a partition; None, and be woken later, if there are none."""
 
+    def place_in(self, source: OneSource) -> int:
+        """Return the offset before which the client needs nothing any more."""
+        raise AssertionError("the group keeps the place")
+
     def look_again(self) -> None:
         """Read log topics that were made since, from their beginning."""
         if not self.is_closed:

@@ -1,8 +1,8 @@
 """One client's session: its subscriptions, what is under way, and what the log keeps of it."""
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chordmq.broker.names import Reach
 from chordmq.broker.partition import Partition
@@ -15,6 +15,7 @@ from chordmq.broker.sessions import (
     StoredFlight,
     StoredSession,
     StoredSubscription,
+    StreamPlace,
 )
 from chordmq.broker.subscriptions import matches
 from chordmq.codecs.mqtt.packets import Options, Will
@@ -22,7 +23,7 @@ from chordmq.errors import ChordMQError
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.outbox import DONE, Flight, Outbox
 from chordmq.fronts.mqtt.subscriptions import Subscription, Target, target_of
-from chordmq.fronts.mqtt.tails import Tail, reread
+from chordmq.fronts.mqtt.tails import Source, Tail, reread
 from chordmq.fronts.mqtt.wills import stored_will, will_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     from chordmq.fronts.mqtt.readers import Reader
 
 Stored = Callable[[], None]
+
+
+class Kept(NamedTuple):
+    """Where the client was in a stream, and which messages of QoS 2 beyond that are over."""
+
+    offset: int
+    done: set[int]
 
 
 class Session:
@@ -56,8 +64,10 @@ class Session:
         self.producer_id = -1
         self._sequences: dict[tuple[bytes, int], int] = {}
         """The last number of the client's messages of QoS 2, by partition."""
-        self._landed: list[tuple[Tail, StoredFlight]] = []
+        self._landed: list[StoredFlight] = []
         """Messages of QoS 2 on their way to the client, which are to be read again."""
+        self.stream_places: dict[tuple[str, bytes, int], Kept] = {}
+        """Where the client was in streams, by filter, topic and partition, until it is back."""
         self._unsure: tuple[Arrival, ...] = ()
         """Messages of QoS 2 that may be in the log or not."""
         self._then: list[Stored] = []
@@ -199,35 +209,45 @@ class Session:
 
     def progress(self) -> Progress:
         """Return how far the client got."""
-        topics = self._front.broker.topics
-        places, flights = [], []
-        for tail in self._front.tails_of(self):
-            partition = tail.partition
-            topic = topics.find(partition.topic)
+        places, streams = [], []
+        flights = list(self._landed)
+        for wanted, source, place in self._own_places():
+            topic = self._front.broker.topics.find(source.partition.topic)
             if topic is None:
                 continue
-            place = self.outbox.place_in(tail)
-            places.append(Place(topic.id, partition.index, place))
-            flights += [
-                StoredFlight(0, topic.id, partition.index, offset, DONE)
-                for offset in self.outbox.done_in(tail)
-            ]
-        for number, flight in self.outbox.flights.items():
-            source = flight.parcel.source
-            if flight.qos == 2 and isinstance(source, Tail):
-                topic = topics.find(source.partition.topic)
-                if topic is not None:
-                    index = source.partition.index
-                    flights.append(
-                        StoredFlight(number, topic.id, index, flight.offset, flight.state)
-                    )
-        flights += [one for _, one in self._landed]
+            index = source.partition.index
+            if wanted:
+                streams.append(StreamPlace(wanted, topic.id, index, place))
+            else:
+                places.append(Place(topic.id, index, place))
+            flights += (
+                StoredFlight(0, topic.id, index, offset, DONE, wanted)
+                for offset in self.outbox.done_in(source)
+            )
+            flights += (
+                StoredFlight(number, topic.id, index, one.offset, one.state, wanted)
+                for number, one in self.outbox.flights.items()
+                if one.qos == 2 and one.parcel.source is source
+            )
+        for (wanted, topic_id, index), kept in self.stream_places.items():
+            streams.append(StreamPlace(wanted, topic_id, index, kept.offset))
+            flights += (StoredFlight(0, topic_id, index, one, DONE, wanted) for one in kept.done)
         return Progress(
             client=self.client_id,
             places=tuple(places),
             flights=tuple(flights),
             arrivals=(*self._unsure, *(one for one in self.arrivals.values() if one is not None)),
+            streams=tuple(streams),
         )
+
+    def _own_places(self) -> Iterator[tuple[str, Source, int]]:
+        """Yield what the session keeps its place in: a stream's filter, the source, the place."""
+        for tail in self._front.tails_of(self):
+            yield "", tail, self.outbox.place_in(tail)
+        for wanted, reader in self.shared.items():
+            for source in reader.sources.values():
+                if source.is_own:
+                    yield wanted, source, reader.place_in(source)
 
     async def look_up_sequence(self, partition: Partition) -> None:
         """Get ready to publish to a partition with QoS 2."""
@@ -277,29 +297,47 @@ class Session:
 
     def _restore_places(self, progress: Progress) -> None:
         places = {(one.topic_id, one.partition): one.offset for one in progress.places}
-        gone: dict[tuple[bytes, int], set[int]] = {}
+        gone: dict[tuple[str, bytes, int], set[int]] = {}
         for one in progress.flights:
-            gone.setdefault((one.topic_id, one.partition), set()).add(one.offset)
+            gone.setdefault((one.filter, one.topic_id, one.partition), set()).add(one.offset)
         topics = self._front.broker.topics
         for tail in self._front.tails_of(self):
             partition = tail.partition
             where = (topics.get(partition.topic).id, partition.index)
             # A topic without a place was made after the client had subscribed.
             place = places.get(where, partition.log.start_offset)
-            self.outbox.restore(tail, place, gone.get(where, set()))
-            for one in progress.flights:
-                if (one.topic_id, one.partition) == where and one.state != DONE:
-                    self._landed.append((tail, one))
+            self.outbox.restore(tail, place, gone.get(("", *where), set()))
+        for one in progress.streams:
+            stream = (one.filter, one.topic_id, one.partition)
+            self.stream_places[stream] = Kept(one.offset, gone.get(stream, set()))
+        self._landed = [one for one in progress.flights if one.state != DONE]
 
     async def settle_flights(self) -> None:
         """Read again what was on its way to the client when the node went down."""
         while self._landed:
-            tail, stored = self._landed[0]
-            parcels = await reread(tail, stored.offset)
+            stored = self._landed[0]
+            source = self._source_of(stored)
+            parcels = await reread(source, stored.offset) if source is not None else ()
             if parcels and parcels[0].base_offset == stored.offset:  # or retention has taken it
-                target = self.match(parcels[0], tail) or Target(self, 2)
+                target = self._target_of(stored, parcels[0])
                 self.outbox.flights[stored.id] = Flight(parcels[0], 0, target, 2, stored.state)
             self._landed.pop(0)
+
+    def _source_of(self, stored: StoredFlight) -> Source | None:
+        partition = self._front.broker.topics.partition(stored.topic_id, stored.partition)
+        if partition is None:
+            return None
+        if not stored.filter:
+            return self._front.tails.get(partition)
+        reader = self.shared.get(stored.filter)
+        return reader.sources.get(partition) if reader is not None else None
+
+    def _target_of(self, stored: StoredFlight, parcel: Parcel) -> Target:
+        if stored.filter:
+            return target_of(self, [self.shared[stored.filter].subscription])
+        tail = parcel.source
+        found = self.match(parcel, tail) if isinstance(tail, Tail) else None
+        return found or Target(self, 2)
 
     async def settle_arrivals(self) -> None:
         """Find out which messages came to lie in the log before the node went down."""

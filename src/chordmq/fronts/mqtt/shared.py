@@ -24,6 +24,8 @@ AFFINITY = ("chordmq.affinity", "key")
 class SharedSource:
     """One partition that a client reads together with others."""
 
+    is_own = False
+
     def __init__(self, cursor: GroupIndex, holder: str) -> None:
         self.partition: Partition = cursor.partition
         self.cursor = cursor

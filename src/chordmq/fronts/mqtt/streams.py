@@ -35,6 +35,8 @@ def start_of(user: UserProperties) -> int | str:
 class StreamSource:
     """One partition, and the client's place in it."""
 
+    is_own = True
+
     def __init__(self, partition: Partition, offset: int) -> None:
         self.partition = partition
         self.offset = offset
@@ -55,8 +57,14 @@ class StreamReader(Reader[StreamSource]):
         self._start = start_of(subscription.user)
 
     async def source(self, topic: Topic, partition: Partition, start_ms: int) -> StreamSource:
-        """Begin in one partition."""
-        return StreamSource(partition, await self._offset(partition, start_ms))
+        """Begin in one partition, or go on where the client was before the node went down."""
+        session, wanted = self.subscription.session, self.subscription.filter
+        kept = session.stream_places.pop((wanted, topic.id, partition.index), None)
+        if kept is None:
+            return StreamSource(partition, await self._offset(partition, start_ms))
+        source = StreamSource(partition, kept.offset)
+        self.outbox.note_done(source, kept.done)
+        return source
 
     async def _offset(self, partition: Partition, start_ms: int) -> int:
         start, bounds = self._start, self.front.broker.bounds
@@ -74,8 +82,14 @@ class StreamReader(Reader[StreamSource]):
         if not source.partition.readable(source.offset):
             source.partition.wait(self)
             return None
-        parcels, source.offset = read_parcels(source, source.offset, room)
-        return parcels
+        known = self.outbox.known_in(source)
+        parcels, source.offset = read_parcels(source, source.offset, room, is_joining=not known)
+        self.subscription.session.touch()
+        return [one for one in parcels if one.base_offset not in known] if known else parcels
+
+    def place_in(self, source: StreamSource) -> int:
+        """Return the offset before which the client needs nothing any more."""
+        return self.outbox.place_of(source, source.offset)
 
     def forget(self, source: StreamSource) -> None:
         """Be woken no more for a partition."""

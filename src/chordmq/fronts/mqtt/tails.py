@@ -21,6 +21,8 @@ class Source(Protocol):
     """Where messages come from, and who wants to know what became of them."""
 
     partition: Partition
+    is_own: bool
+    """Whether the session itself keeps its place there; else a group does."""
 
     def settled(self, offset: int, *, is_taken: bool = True) -> None:
         """Take note that a client has answered for a message, or cannot take it."""
@@ -32,6 +34,8 @@ class Tail:
 
     What this front has appended itself is handed on as it came, without reading it from the log.
     """
+
+    is_own = True
 
     def __init__(
         self, partition: Partition, position: int, spread: Callable[[Parcel], None]
