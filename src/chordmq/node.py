@@ -298,6 +298,7 @@ class Node:
         exit_at_once(error)
 
     async def _open_peer(self, clustering: Clustering, stack: AsyncExitStack) -> None:
+        clustering.carry(self._http_shared.deputy)
         self._run(clustering.run(), stack)
         self.metrics.add(clustering.measures)
         await self._listen(

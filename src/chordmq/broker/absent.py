@@ -121,14 +121,18 @@ class AbsentPartition(Partition):
         if answer.outcome is Outcome.NOT_HERE or self._reads is None:
             self._retry()
             return
-        log = self.log
-        log.start_offset = max(log.start_offset, answer.start_offset)
-        log.end_offset = self.high_watermark = max(self.high_watermark, answer.end_offset)
+        self.learn(answer.start_offset, answer.end_offset)
         if answer.outcome is Outcome.OUT_OF_RANGE:
             self._refuse(offset, answer)
         elif answer.records:
             self._reads.chunks.add(self, Chunk(offset, answer.records[0], answer.aborted))
         self.wake()
+
+    def learn(self, start: int, end: int) -> None:
+        """Take note of where the log begins and ends, as far as readers may see it."""
+        log = self.log
+        log.start_offset = max(log.start_offset, start)
+        log.end_offset = self.high_watermark = max(self.high_watermark, end)
 
     def on_lost(self, offset: int) -> None:
         """Ask again: the node that was asked cannot be reached."""

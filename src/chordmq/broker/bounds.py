@@ -138,8 +138,12 @@ class Bounds:
             body = await self._nodes.ask(leader, Kind.EXTENT, [msgspec.msgpack.encode(questions)])
         except (LinkDown, PeerRefused):
             return {}
-        extents = zip(partitions, _extents.decode(body), strict=False)
-        return {partition: extent for partition, extent in extents if extent is not None}
+        found = {}
+        for partition, extent in zip(partitions, _extents.decode(body), strict=False):
+            if extent is not None:
+                found[partition] = extent
+                partition.learn(extent.start, extent.end)
+        return found
 
     async def _serve(self, _: Caller, body: memoryview) -> Body:
         try:

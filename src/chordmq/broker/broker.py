@@ -14,6 +14,7 @@ from chordmq.broker.cursors.cursors import Cursors
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.forwarding import Forwarding
 from chordmq.broker.groups.coordinator import GroupCoordinator
+from chordmq.broker.groups.reach import GroupReach
 from chordmq.broker.groups.settings import GroupOverrides
 from chordmq.broker.groups.share_coordinator import ShareCoordinator, policy_of
 from chordmq.broker.leaders import Leaders
@@ -103,6 +104,7 @@ class Broker:
         self.audit = Auditor(self, directory, HeadTable(self.database))
         self.group_settings = GroupOverrides(self.image, settings)
         self.groups = GroupCoordinator(self, self.group_settings.of)
+        self.group_reach = GroupReach(self.groups)
         self.transactions = TransactionCoordinator(self, self.groups)
         self.cursors = Cursors(
             self, lambda group, topic: policy_of(self.group_settings.of(group), topic)
@@ -216,6 +218,7 @@ class Broker:
         links = self.clustering.links
         self.shared.reads = RemoteReads(links, self.topics, self.clustering.announcements.copy_of)
         self.bounds.join(links)
+        self.group_reach.join(links)
         self.cursors.join(links)
         self.image.listen(LIVE, self._look_who_lives)
         logs = (self.groups, self.transactions, self.cursors)

@@ -21,7 +21,7 @@ from chordmq.cluster.controlling import Controlling
 from chordmq.cluster.elections import Rules
 from chordmq.cluster.fencing import fence
 from chordmq.cluster.image import Image
-from chordmq.cluster.links import Guard, Links
+from chordmq.cluster.links import Guard, Handler, Links
 from chordmq.cluster.measures import coordination_measures, ring_measures
 from chordmq.cluster.members import Members
 from chordmq.cluster.metastore.store import Event, MetaStore
@@ -177,6 +177,10 @@ class Clustering:
         )
         self.crowds.announce = self.announcements.tell
         topics.on_state = self.replicas.on_state
+
+    def carry(self, deputy: Handler) -> None:
+        """Have requests answered that clients have sent to other nodes."""
+        self.links.answer(Kind.FORWARD, deputy)
 
     async def run(self) -> None:
         """Follow the store, keep the lease, the links and the copies, until cancelled."""

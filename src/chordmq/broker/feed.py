@@ -124,8 +124,8 @@ class Feed:
         self.check_open()
         for index, partition in self.partitions.items():
             partition.wait(reader)
-            if partition.is_absent and partition.readable(self.offsets[index]):  # else it asks
-                reader.wake()
+            if partition.is_absent:
+                partition.readable(self.offsets[index])  # which asks for it if it is not here
 
     def forget(self, reader: Reader) -> None:
         """Do not wake a reader any more."""

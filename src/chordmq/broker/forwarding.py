@@ -71,7 +71,7 @@ class Forwarding:
             if refusal.name == UnknownTopicId.__name__ and attempts:  # it has not heard of it yet
                 await asyncio.sleep(LOOK_INTERVAL_S)
                 return await self._append(partition, batch, attempts - 1)
-            raise _error(refusal) from None
+            raise error_of(refusal) from None
         except LinkDown as fault:
             raise NotCommittedInTime(f"node {leader} does not answer: {fault}") from None
         return int(_OFFSET.unpack(answer)[0])
@@ -104,7 +104,7 @@ async def append_here(partition: Partition, batch: memoryview) -> int:
     return appended.base_offset
 
 
-def _error(refusal: PeerRefused) -> ChordMQError:
+def error_of(refusal: PeerRefused) -> ChordMQError:
     """Return another node's refusal as our own error of the same name."""
     kind = getattr(errors, refusal.name, None)
     is_ours = isinstance(kind, type) and issubclass(kind, ChordMQError)

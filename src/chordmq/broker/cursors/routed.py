@@ -69,6 +69,10 @@ class RoutedCursor(Audience):
         """What was taken elsewhere for a consumer that has not fetched it yet."""
         self._dry: set[str] = set()
         """Consumers for whom there was nothing; it is told when that may have changed."""
+        self._gone: set[str] = set()
+        """Consumers that have left, for whom something may still be on its way."""
+        self._news = 0
+        """Counts how often there may have been something again."""
         self._start = 0
         self._lag = 0
 
@@ -102,6 +106,7 @@ class RoutedCursor(Audience):
             if rest is not None:
                 self._come[holder] = rest
             return given
+        self._gone.discard(holder)
         asking = self._asking(holder)
         if holder not in self._dry and asking not in self._cursors.asking:
             self._cursors.asking.add(asking)
@@ -120,7 +125,7 @@ class RoutedCursor(Audience):
         return delivery
 
     async def _fetch(self, holder: str, count_max: int, max_bytes: int) -> None:
-        leader = self._leader
+        leader, news = self._leader, self._news
         try:
             delivery = await self.take_now(holder, count_max, max_bytes)
         except ChordMQError:
@@ -128,11 +133,12 @@ class RoutedCursor(Audience):
             return
         finally:
             self._cursors.asking.discard(self._asking(holder))
-        if leader == self._leader:
-            if delivery.taken:
-                self._come[holder] = delivery
-            else:
-                self._dry.add(holder)
+        if holder in self._gone:
+            self.leave(holder)
+        elif leader == self._leader and delivery.taken:
+            self._come[holder] = delivery
+        elif news == self._news:
+            self._dry.add(holder)
         self.wake()
 
     def settle(
@@ -157,6 +163,7 @@ class RoutedCursor(Audience):
         """Give a consumer's records to others."""
         self._come.pop(holder, None)
         self._dry.discard(holder)
+        self._gone.add(holder)
         here = self._cursors.here(self.key)
         if here is not None:
             here.leave(holder)
@@ -197,6 +204,7 @@ class RoutedCursor(Audience):
         if leader != self._leader:
             self._leader = leader
             self._come.clear()
+        self._news += 1
         self._dry.clear()
         self.wake()
 

@@ -54,6 +54,7 @@ class Kind(IntEnum):
     READ_CANCEL = 0x27
     READ_ANSWER = 0x28
     EXTENT = 0x29
+    GROUP = 0x2A
     TUNNEL = 0x30
     SEQUENCE = 0x31
     TRIM = 0x32

@@ -10,7 +10,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from chordmq.broker.security.quotas import Limit
+from chordmq.errors import Elsewhere
 from chordmq.fronts.admin.call import JSON, Call
+from chordmq.fronts.admin.forwarding import carried
 from chordmq.fronts.admin.sending import Paced
 
 Handler = Callable[..., Awaitable[Any]]
@@ -47,7 +49,7 @@ class Api(Route):
     async def _serve(self, request: Request) -> Response:
         call = Call(request)
         try:
-            response = await self._measured(call) if call.meter.is_on else await self._answer(call)
+            response = await self._answer_or_carry(call)
         except ClientDisconnect:
             call.release()
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
@@ -59,6 +61,19 @@ class Api(Route):
         else:
             call.release()
         return response
+
+    async def _answer_or_carry(self, call: Call) -> Response:
+        """Answer, or have the node asked that can; what is not JSON the client has to get there."""
+        try:
+            return await self._measured(call) if call.meter.is_on else await self._answer(call)
+        except Elsewhere as elsewhere:
+            kinds = {kind for answer in self.answers.values() for kind in answer}
+            if kinds - {JSON} or elsewhere.node < 0:
+                raise
+            response = await carried(call, elsewhere.node)
+            if response is None:
+                raise
+            return response
 
     async def _measured(self, call: Call) -> Response:
         """Refuse a client that has yet to wait; charge others for what the request takes."""

@@ -37,6 +37,7 @@ from chordmq.fronts.admin import (
 from chordmq.fronts.admin.bodies import read_object
 from chordmq.fronts.admin.call import Shared
 from chordmq.fronts.admin.errors import fail, refuse, refuse_by_status
+from chordmq.fronts.admin.forwarding import Deputy
 from chordmq.fronts.admin.login import Door, Login, check_super
 from chordmq.metrics import CONTENT_TYPE, Metrics
 
@@ -132,4 +133,5 @@ def application(admin: Admin) -> Starlette:
         },
     )
     site.state.shared = admin.shared
+    admin.shared.deputy = Deputy(site)
     return site

@@ -18,8 +18,12 @@ from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.meter import Meter
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.security.quotas import Limit
+from chordmq.cluster.link import Caller
+from chordmq.cluster.links import Handler
+from chordmq.codecs.peer.frames import Body
 from chordmq.errors import AuthenticationFailed, InvalidRequest, ShuttingDown
 from chordmq.fronts.admin.settings import HttpSettings
+from chordmq.iot.demo import Demo
 from chordmq.iot.service import Devices
 
 if TYPE_CHECKING:
@@ -41,6 +45,10 @@ def _no_devices() -> Devices:
     raise ShuttingDown("the node serves no clients")
 
 
+async def _no_deputy(caller: Caller, body: memoryview) -> Body:
+    raise ShuttingDown("the node serves no clients")
+
+
 @dataclass(slots=True, kw_only=True)
 class Shared:
     """What all requests of the front share."""
@@ -55,6 +63,9 @@ class Shared:
     """Open event streams by user and address."""
     pipes: "Pipes | None" = None
     """What the node copies from others, if it has a place in a tree."""
+    deputy: Handler = _no_deputy
+    """Answers requests that other nodes carry here."""
+    demo: Demo = field(default_factory=Demo)
     held: int = 0
     """Bytes of bodies and answers that requests under way hold."""
 
@@ -74,6 +85,7 @@ class Call:
         self.is_delivery = False
         """Whether the answer brings records, whose bytes count as received."""
         self._held = 0
+        self._octets: bytes | None = None
         self._farewell = ""
 
     def path(self, name: str) -> str:
@@ -148,6 +160,8 @@ class Call:
 
     async def octets(self) -> bytes:
         """Return the body as it is."""
+        if self._octets is not None:
+            return self._octets
         limit = self.shared.settings.body_size_max
         length = self.request.headers.get("content-length", "0")
         if length.isdigit() and int(length) > limit:
@@ -158,7 +172,8 @@ class Call:
             body += chunk
             if len(body) > limit:
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"over {limit} bytes")
-        return bytes(body)
+        self._octets = bytes(body)
+        return self._octets
 
     def delivers(self) -> None:
         """Count the answer as records received; refuse a client that has had too many lately."""

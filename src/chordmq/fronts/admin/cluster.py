@@ -12,6 +12,7 @@ from chordmq.cluster.ring.identifier import place_of_broker, place_of_key
 from chordmq.errors import InvalidRequest
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call
+from chordmq.fronts.admin.groups import all_groups
 from chordmq.version import VERSION
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def describe_cluster(call: Call) -> Cluster:
         nodes=_nodes(broker),
         topics=len(broker.topics),
         partitions=sum(len(topic.partitions) for topic in broker.topics),
-        groups=sum(1 for _ in broker.groups.groups()),
+        groups=len(await all_groups(broker)),
         size_bytes=sum(partition.log.size for partition in broker.partitions()),
         ring=_ring(routes) if routes is not None else None,
     )

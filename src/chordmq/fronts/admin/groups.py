@@ -7,16 +7,17 @@ import msgspec
 from msgspec import Meta
 
 from chordmq.broker.bounds import NO_TIME, Extent
+from chordmq.broker.broker import Broker
 from chordmq.broker.groups.classic_groups import Group
 from chordmq.broker.groups.consumer_groups import ConsumerGroup
 from chordmq.broker.groups.consumer_image import ConsumerMember
 from chordmq.broker.groups.consumer_protocol import CONSUMER, read_assignment
-from chordmq.broker.groups.coordinator import OUTSIDER
 from chordmq.broker.groups.offsets import Commit
+from chordmq.broker.groups.reach import Summary
 from chordmq.broker.groups.roster import Member
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import Kind, Operation
-from chordmq.errors import ChordMQError, InvalidRequest
+from chordmq.errors import InvalidRequest
 from chordmq.fronts.admin.api import Api
 from chordmq.fronts.admin.call import Call
 from chordmq.fronts.admin.mapping import LONG_MAX, Index, Offset
@@ -134,14 +135,20 @@ class Moved(msgspec.Struct, frozen=True):
     partitions: list[MovedRow]
 
 
+async def all_groups(broker: Broker) -> list[Summary]:
+    """Return the groups of all living nodes."""
+    others = [node for node in broker.members.live() if node != broker.node_id]
+    return await broker.group_reach.all(others)
+
+
 async def list_groups(call: Call) -> GroupList:
     """List the groups that the client may see."""
     sees_all = call.allows(Operation.DESCRIBE, Kind.CLUSTER)
     return GroupList(
         [
-            GroupRow(group.group_id, group.state.value, group.protocol_type, _size(group))
-            for group in sorted(call.broker.groups.groups(), key=lambda group: group.group_id)
-            if sees_all or call.allows(Operation.DESCRIBE, Kind.GROUP, group.group_id)
+            GroupRow(one.group, one.state, one.protocol_type, one.members)
+            for one in await all_groups(call.broker)
+            if sees_all or call.allows(Operation.DESCRIBE, Kind.GROUP, one.group)
         ]
     )
 
@@ -266,19 +273,13 @@ async def delete_group(call: Call) -> None:
 
 async def _commit(call: Call, group: str, commits: list[Commit]) -> None:
     call.broker.share_groups.refuse(group)
-    for result in await call.broker.groups.commit(group, OUTSIDER, commits):
-        if isinstance(result, ChordMQError):
-            raise result
+    await call.broker.group_reach.commit(group, commits)
 
 
 def _group(call: Call, operation: Operation) -> Group | ConsumerGroup:
     name = call.path("group")
     call.check(operation, Kind.GROUP, name)
     return call.broker.groups.find(name)
-
-
-def _size(group: Group | ConsumerGroup) -> int:
-    return len(group.image.members if isinstance(group, ConsumerGroup) else group.roster.members)
 
 
 def _members(

@@ -341,17 +341,15 @@ async def starts(call: Call, partitions: dict[int, Partition], place: Place) -> 
     start_ms = LATEST if place.position == "latest" else EARLIEST
     found = await call.broker.bounds.starts(partitions.values(), start_ms)
     if place.group is not None:
-        found |= _committed(call, place.group, partitions)
+        found |= await _committed(call, place.group, partitions)
     return found
 
 
-def _committed(call: Call, group: str, partitions: dict[int, Partition]) -> Offsets:
+async def _committed(call: Call, group: str, partitions: dict[int, Partition]) -> Offsets:
     call.check(Operation.READ, Kind.GROUP, group)
-    committed = call.broker.groups.committed(group)
+    committed = await call.broker.group_reach.committed(group)
     topic = call.path("topic")
-    return {
-        index: committed[topic, index].offset for index in partitions if (topic, index) in committed
-    }
+    return {index: committed[topic, index] for index in partitions if (topic, index) in committed}
 
 
 async def drop(call: Call, query: DropQuery) -> Dropped:

@@ -163,9 +163,10 @@ async def _read(session: "Session", attach: Attach, source: Source, address: Add
     if source.durable or source.expiry_policy == NEVER:
         group = f"{connection.container}:{attach.link_name}"
         connection.check(Operation.READ, group, Kind.GROUP)
-        for (name, index), committed in connection.front.broker.groups.committed(group).items():
+        committed = await connection.front.broker.group_reach.committed(group)
+        for (name, index), offset in committed.items():
             if name == topic.name and index in offsets:
-                offsets[index] = committed.offset
+                offsets[index] = offset
     link = TopicLink(session, attach.handle, topic, offsets, settled=is_settled)
     if group:
         link.group = group

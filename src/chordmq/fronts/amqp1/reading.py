@@ -8,7 +8,6 @@ import structlog
 
 from chordmq.broker.bounds import NO_TIME, Bounds, Extent
 from chordmq.broker.feed import Feed, Offsets
-from chordmq.broker.groups.membership import Identity
 from chordmq.broker.groups.offsets import Commit
 from chordmq.broker.queues.translation import message_of_record
 from chordmq.broker.topic import Topic
@@ -179,10 +178,10 @@ class TopicLink:
         for index, offset in self._held:
             offsets[index] = min(offsets[index], offset)
         commits = [Commit(self._topic.name, index, offset) for index, offset in offsets.items()]
-        groups = self.session.connection.front.broker.groups
-        for error in await groups.commit(self.group, Identity(), commits):
-            if error is not None:
-                log.warning("place not kept", group=self.group, error=str(error))
+        try:
+            await self.session.connection.front.broker.group_reach.commit(self.group, commits)
+        except ChordMQError as error:
+            log.warning("place not kept", group=self.group, error=str(error))
 
     def close(self, unsettled: list[Any]) -> None:
         """End; what the client has not settled is where a durable one begins again."""

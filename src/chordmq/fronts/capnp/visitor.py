@@ -135,7 +135,7 @@ class Visitor:
 
     async def committed(self, index: str, topic: str) -> str:
         """Return the place of a named index."""
-        return self.session.committed(index, topic)
+        return await self.session.committed(index, topic)
 
     async def create_topic(
         self, name: str, partitions: int, settings: dict[str, str]

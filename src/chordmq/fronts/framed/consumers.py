@@ -12,7 +12,6 @@ from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.cursors.index import GroupIndex
 from chordmq.broker.cursors.shared_cursor import Limits, Outcome
 from chordmq.broker.feed import Feed, Offsets
-from chordmq.broker.groups.membership import Identity
 from chordmq.broker.groups.offsets import Commit
 from chordmq.broker.presence import ConsumerFacts
 from chordmq.broker.security.acl import Kind, Operation
@@ -175,10 +174,10 @@ class Broadcast(Consumer):
         partitions = self._front.broker.topics.get(self._topic).partitions
         begin = await self._front.broker.bounds.starts(partitions, self._start)
         if self._group:
-            kept = self._front.broker.groups.committed(self._group)
-            for (topic, index), committed in kept.items():
+            kept = await self._front.broker.group_reach.committed(self._group)
+            for (topic, index), offset in kept.items():
                 if topic == self._topic and index in begin:
-                    begin[index] = committed.offset
+                    begin[index] = offset
         return begin
 
     async def _drop_until_room(self, feed: Feed) -> None:
@@ -206,7 +205,7 @@ class Broadcast(Consumer):
         if self._group:
             last = dict(sent)
             commits = [Commit(self._topic, index, offset + 1) for index, offset in last.items()]
-            await self._front.broker.groups.commit(self._group, Identity(), commits)
+            await self._front.broker.group_reach.commit(self._group, commits)
 
 
 class Queue(Consumer):

@@ -111,7 +111,9 @@ async def commit(session: Session, request: Any) -> Any:
 
 async def committed(session: Session, request: Any) -> Any:
     """Return the place of a named index."""
-    return messages.CommittedResponse(position=session.committed(request.index, request.topic))
+    return messages.CommittedResponse(
+        position=await session.committed(request.index, request.topic)
+    )
 
 
 async def create_topic(session: Session, request: Any) -> Any:

@@ -10,7 +10,6 @@ from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.cursors.index import GroupIndex
 from chordmq.broker.cursors.shared_cursor import Limits, Outcome
 from chordmq.broker.feed import Feed, Offsets
-from chordmq.broker.groups.membership import Identity
 from chordmq.broker.groups.offsets import Commit
 from chordmq.broker.topic import Topic
 from chordmq.codecs.provider.frames import Acknowledgement, frame, message_id, write_push
@@ -120,9 +119,10 @@ class OwnIndex:
                 raise UnknownTopic(f"{wanted.topic} has no partition {min(unknown)}")
             return begin | start
         if start == "committed" and wanted.group:
-            for (topic, index), committed in self._broker.groups.committed(wanted.group).items():
+            committed = await self._broker.group_reach.committed(wanted.group)
+            for (topic, index), offset in committed.items():
                 if topic == wanted.topic and index in begin:
-                    begin[index] = committed.offset
+                    begin[index] = offset
         return begin
 
     def take(self, count_max: int, now_s: float) -> list[Push]:
@@ -198,9 +198,7 @@ class OwnIndex:
             if offset < 0 or (partition.is_leader and offset > partition.log.end_offset):
                 raise InvalidRequest(f"partition {index} ends at {partition.log.end_offset}")
         named = [Commit(wanted.topic, index, offset) for index, offset in commits]
-        for error in await self._broker.groups.commit(wanted.group, Identity(), named):
-            if error is not None:
-                raise error
+        await self._broker.group_reach.commit(wanted.group, named)
 
     def late(self, now_s: float) -> None:
         """Have messages delivered again whose time to be acknowledged is over."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from chordmq.broker.bounds import Extent
 from chordmq.broker.broker import Broker
 from chordmq.broker.feed import read_position, write_position
-from chordmq.broker.groups.coordinator import OUTSIDER
 from chordmq.broker.groups.offsets import Commit
 from chordmq.broker.partition import Partition
 from chordmq.broker.presence import ClientFacts
@@ -203,18 +202,14 @@ class Session:
         for partition, offset in read_position(position).items():
             self.broker.partition(topic, partition)
             commits.append(Commit(topic, partition, offset))
-        for error in await self.broker.groups.commit(index, OUTSIDER, commits):
-            if error is not None:
-                raise error
+        await self.broker.group_reach.commit(index, commits)
 
-    def committed(self, index: str, topic: str) -> str:
+    async def committed(self, index: str, topic: str) -> str:
         """Return the place of a named index; empty if nothing was committed."""
         self.check(Operation.READ, Kind.GROUP, index)
         self.check(Operation.READ, Kind.TOPIC, topic)
-        found = self.broker.groups.committed(index)
-        return write_position(
-            {place[1]: one.offset for place, one in found.items() if place[0] == topic}
-        )
+        found = await self.broker.group_reach.committed(index)
+        return write_position({at[1]: offset for at, offset in found.items() if at[0] == topic})
 
     # Subscriptions.
 

@@ -344,9 +344,9 @@ class OwnSubscription:
             return read_position(position) if position else {}
         found = await self._session.broker.bounds.starts(topic.partitions, wanted.start_ms)
         if wanted.own:
-            committed = self._session.broker.groups.committed(wanted.own)
+            committed = await self._session.broker.group_reach.committed(wanted.own)
             places = [(topic.name, index) for index in found]
-            found |= {place[1]: committed[place].offset for place in places if place in committed}
+            found |= {place[1]: committed[place] for place in places if place in committed}
         return found
 
 
