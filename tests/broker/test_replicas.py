@@ -46,6 +46,27 @@ async def test_many_batches_at_once_arrive_in_their_order(tmp_path: Path) -> Non
         assert follower.partition.log.size == leader.partition.log.size
 
 
+async def test_retention_leaves_what_followers_do_not_have_yet(tmp_path: Path) -> None:
+    """A lagging follower finds all that is not committed; the rest goes as settings say."""
+    tiny = TopicSettings(min_insync_replicas=2, segment_bytes=1024, retention_bytes=0)
+    async with replicated(tmp_path, tiny) as copies:
+        partition, log = copies.nodes[1].partition, copies.nodes[1].partition.log
+        for _ in range(3):
+            await append(copies.nodes[1], b"a" * 1_000)
+        for broker in (2, 3):
+            await copies.isolate(broker)
+        for _ in range(3):
+            partition.append(batch(b"b" * 1_000))
+        await until(lambda: log.flushed_offset == 6)
+        log.maintain(partition.high_watermark)
+        assert (partition.high_watermark, log.start_offset) == (3, 3)
+        for broker in (2, 3):
+            await copies.reconnect(broker)
+        await until(lambda: partition.high_watermark == 6)
+        log.maintain(partition.high_watermark)
+        assert log.start_offset == 6
+
+
 async def test_only_the_leader_takes_records(tmp_path: Path) -> None:
     async with replicated(tmp_path, SETTINGS) as copies:
         with pytest.raises(NotLeader, match="node 1 leads"):

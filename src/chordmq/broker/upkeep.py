@@ -79,7 +79,7 @@ class Upkeep:
         partition.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
         await partition.save_producers()  # before retention takes batches that it speaks of
         if not partition.is_closed:
-            partition.log.maintain()
+            partition.log.maintain(partition.high_watermark)
             self._shared.flusher.request(partition)
 
     async def compact_all(self) -> None:

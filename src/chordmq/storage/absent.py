@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import Future
+from math import inf
 from pathlib import Path
 
 from chordmq.errors import NotLeader
@@ -76,7 +77,7 @@ class AbsentLog(Log):
         """Refuse."""
         raise self._elsewhere()
 
-    def maintain(self) -> None:
+    def maintain(self, committed_offset: float = inf) -> None:
         """Do nothing."""
 
     def begin_compaction(

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
+from math import inf
 from pathlib import Path
 
 from chordmq.clock import Clock
@@ -399,17 +400,17 @@ class Log:
         self._checkpoint = replace(self._checkpoint, start_offset=self.start_offset)
         return self._catalogue.save(self.name, self._checkpoint)
 
-    def maintain(self) -> None:
-        """Apply retention, free old memory, and have the next flush write a checkpoint.
+    def maintain(self, committed_offset: float = inf) -> None:
+        """Apply retention to what is committed, free memory, let the next flush write a checkpoint.
 
         To be called now and then; a flush should follow, which also removes the deleted files.
         """
         settings = self.settings
         if settings.memory_retention_ms >= 0:
             self._tail.expire(settings.memory_retention_ms)
-        facts = [segment.entry() for segment in self._segments]
-        flushed = [entry for entry in facts if entry.next_offset <= self.flushed_offset]
-        count = retention.expired(flushed, settings, self.size, self._clock.now_ms())
+        end = min(self.flushed_offset, committed_offset)
+        settled = [one for one in map(Segment.entry, self._segments) if one.next_offset <= end]
+        count = retention.expired(settled, settings, self.size, self._clock.now_ms())
         if count == len(self._segments):
             self._roll_to_delete()
         count = min(count, len(self._segments) - 1)
