@@ -5,6 +5,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ START_TIMEOUT_S = 30.0
 USER, PASSWORD, DATABASE = "chordmq", "secret", "shop"
 ACCOUNT = "postgres"
 """Its server refuses to run as root; this user comes with the package."""
+PREFIX = "chordmq-postgres-"
 SETTINGS = {
     "wal_level": "logical",
     "max_wal_senders": "20",
@@ -100,6 +102,14 @@ class RunningPostgres:
             found = connection.execute(query, values or None)
             return found.fetchall() if found.description else []
 
+    def script(self, text: str, database: str = DATABASE) -> None:
+        """Run statements one after the other; each ends a line, and is a transaction."""
+        address = self.address.rpartition("/")[0] + f"/{database}"
+        with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:
+            for statement in text.split(";\n"):
+                if statement.strip():
+                    connection.execute(statement)
+
     def kill9(self) -> None:
         """End the server as a power cut would: its processes die without a word."""
         assert self._process is not None
@@ -126,7 +136,7 @@ class RunningPostgres:
         """End the server if it still runs."""
         if self._process is not None:
             self.kill9()
-        shutil.rmtree(self.data, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(
@@ -146,14 +156,25 @@ def _as_account() -> None:
 
 
 @contextmanager
-def running_postgres(
-    directory: Path, settings: dict[str, str] | None = None
-) -> Iterator[RunningPostgres]:
-    """Run a server with an empty database for the length of a block."""
+def running_postgres(settings: dict[str, str] | None = None) -> Iterator[RunningPostgres]:
+    """Run a server with an empty database for the length of a block.
+
+    Its files are not below pytest's own, which other users may not enter.
+    """
+    _sweep()
+    directory = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     server = RunningPostgres(directory, settings)
-    server.create()
     try:
+        server.create()
         server.start()
         yield server
     finally:
         server.close()
+
+
+def _sweep() -> None:
+    """Remove what tests have left that were killed."""
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        pid = left.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(left, ignore_errors=True)

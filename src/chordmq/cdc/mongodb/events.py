@@ -7,7 +7,7 @@ from bson import Timestamp
 from bson.errors import BSONError
 
 from chordmq.cdc.change import CREATE, DELETE, READ, UPDATE, Change, Place, Spoiled
-from chordmq.cdc.mongodb.extended_json import relaxed, strict
+from chordmq.cdc.mongodb.extended_json import key_text, relaxed, strict
 from chordmq.cdc.selection import Selection
 from chordmq.version import VERSION
 
@@ -68,7 +68,7 @@ class Events:
         self, place: Place, document: Document, time: Timestamp, mark: str
     ) -> Change | Spoiled:
         """Return a document of a snapshot."""
-        identity = f"{time.time}.{time.inc}-{place}-{relaxed(document['_id'])}"[:200]
+        identity = f"{time.time}.{time.inc}-{place}-{key_text(document['_id'])}"[:200]
         time_us = time.time * 1_000_000
         try:
             source = self._source(place, time_us, -1) | {"snapshot": mark}
@@ -79,7 +79,7 @@ class Events:
 
     def key(self, value: Any) -> dict[str, str]:
         """Return the key of a document."""
-        return {"id": relaxed(value)}
+        return {"id": key_text(value)}
 
     def _shown(self, place: Place, document: Any) -> str | None:
         if document is None or self._selection.tells_all_columns:

@@ -3,6 +3,7 @@
 Documents are in the old strict form, keys and descriptions of updates in the relaxed form.
 """
 
+import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,10 +25,18 @@ def strict(document: Any) -> str | None:
 
 
 def relaxed(value: Any) -> str:
-    """Return a value as keys and updated fields show it."""
+    """Return a value as updated fields show it."""
+    return _RELAXED.encode(_plain(value)).decode()
+
+
+def key_text(value: Any) -> str:
+    """Return an id as keys show it, with Debezium's blanks: keys are compared byte by byte."""
     if type(value) is ObjectId:
         return f'{{"$oid": "{value}"}}'
-    return _RELAXED.encode(_plain(value)).decode()
+    text = relaxed(value)
+    if text[0] not in "{[":
+        return text
+    return json.dumps(json.loads(text), separators=(",", ": "), ensure_ascii=False)
 
 
 def _told(value: Any) -> Any:

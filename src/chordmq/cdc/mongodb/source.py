@@ -196,7 +196,7 @@ class MongoStream:
         for event in batch.events:
             kind = event["operationType"]
             if kind not in OPERATIONS:
-                log.info("is told of", source=self.source.name, event=kind, ns=event.get("ns"))
+                log.info("is told of", source=self.source.name, kind=kind, ns=event.get("ns"))
                 continue
             if self._is_told(event):
                 if not self._is_covered(event):

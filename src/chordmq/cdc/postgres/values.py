@@ -177,9 +177,9 @@ def duration(data: bytes) -> int:
 
 
 def bits(data: bytes) -> str:
-    """Read a row of bits as bytes, the last bit lowest, the lowest byte first."""
-    size = max(1, (len(data) + 7) // 8)
-    return b64encode(int(data or b"0", 2).to_bytes(size, "little")).decode()
+    """Read a row of bits as the bytes of a number, the lowest first."""
+    value = int(data or b"0", 2)
+    return b64encode(value.to_bytes((value.bit_length() + 7) // 8, "little")).decode()
 
 
 def point(data: bytes) -> dict[str, Any]:
@@ -260,7 +260,9 @@ BY_MODIFIER: dict[str, Callable[[int], Reader]] = {
 READERS: dict[str, Reader] = {
     **dict.fromkeys(("int2", "int4", "int8", "oid"), int),
     **dict.fromkeys(("float4", "float8"), number),
-    **dict.fromkeys(("text", "varchar", "bpchar", "char", "citext", "uuid", "tsvector"), text),
+    **dict.fromkeys(
+        ("text", "varchar", "bpchar", "char", "name", "citext", "uuid", "tsvector"), text
+    ),
     **dict.fromkeys(("json", "jsonb", "xml", "ltree", "isbn"), text),
     **dict.fromkeys(("inet", "cidr", "macaddr", "macaddr8"), text),
     "bool": truth,

@@ -1,0 +1,31 @@
+insert into types values (1, -5, 9007199254740993, 1.5, 2.25, true, 'hé"llo', 'vc', 'ab', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11','{"a": 1}','{"b":[1,2]}','<a>1</a>','\x00ff10',1234.5678,12.34,'$1,234.56','2024-02-29','12:34:56.789012','12:34:56.789','12:34:56.789+02','2024-02-29 12:34:56.789012','2024-02-29 12:34:56.789','2024-02-29 12:34:57','2024-02-29 12:34:56.789012+02','1 year 2 mons 3 days 04:05:06.789',
+ B'1',B'1010101011',B'101','192.168.1.1/24','10.0.0.0/8','08:00:2b:01:02:03','{1,2,NULL}','{"a,b","c\"d",null,""}','{"2024-02-29 12:34:56+00"}','{1.50,2.25}','a=>1,b=>NULL','CiTe','happy',7,'(1.5,2.5)','[1,5)','["2024-01-01 00:00:00+00","2024-01-02 00:00:00+00")',42,'a b','{t,f}','{2024-02-29}','{sad,happy}','{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}','x',12345678901234567890,'1969-12-31 23:59:59.5','{1.5,NaN}','{"\\x00ff"}','{"{\"a\": 1}"}','08:00:2b:01:02:03:04:05','12:34:56','bare',-1.005,'7','(1,2),(3,4)','{1,2,3}','types');
+insert into types(id) values (2);
+insert into types(id,a_float8,a_float4,a_timestamp,a_timestamptz,a_interval,a_numeric) values (3,'NaN','Infinity','infinity','-infinity','-1 day -00:00:01','NaN');
+update types set a_text='new' where id=1;
+update types set id=5 where id=2;
+delete from types where id=5;
+alter table types replica identity full;
+update types set a_text='newer' where id=1;
+delete from types where id=3;
+insert into nopk values (1,'x');
+alter table nopk replica identity full;
+update nopk set b='y';
+delete from nopk;
+insert into toasted values (1, repeat('x',3000), decode(repeat('ab',3000),'hex'), 1);
+update toasted set n=2;
+alter table toasted replica identity full;
+update toasted set n=3;
+alter table toasted add column extra text default 'dflt';
+update toasted set n=4;
+insert into types (id,a_text) values (10,'snap');
+truncate nopk;
+insert into nopk values (2,'z');
+begin; insert into pairs values (3, 'y', 3); update pairs set v = 4 where a = 1; update pairs set b = 'z' where a = 2; delete from pairs where a = 3; commit;
+insert into types (id, a_timestamptz, a_timetz, a_timestamp, a_time, a_interval, a_numeric, a_numeric_10_2, a_money, a_bit8, a_bytea, a_hstore, a_texts)
+ values (11, '2024-01-01 00:00:00+00', '00:00:00+00', '2024-01-01', '00:00:00', '0', 0, -0.01, '-$5.00', B'0000000000', '', '"q\"k"=>"v, w"', '{}');
+alter table pairs rename column v to w;
+insert into pairs values (9, 'after ddl', 9);
+alter table pairs drop column w;
+insert into pairs values (10, 'dropped');
+insert into pairs values (11, 'end');
