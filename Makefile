@@ -56,7 +56,8 @@ format: .venv/installed ## put every file into the common format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/installed tools ## measure against Apache Kafka on this machine (writes benchmarks/out/latest.json)
+bench: .venv/installed tools ## measure against the peers on this machine (writes benchmarks/out/latest.json)
+	@$(BIN)/python scripts/system_packages.py bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: .venv/installed ## write the pages of docs/ that are made from code

@@ -7,11 +7,13 @@ from functools import partial
 
 from benchmarks import java_tools, load, sockets
 from benchmarks.amqp import amqp
+from benchmarks.ceilings import ceilings
 from benchmarks.mqtt import mqtt
 from benchmarks.pushed import framed, provider
 from benchmarks.rpc import capnp_front, grpc_front
 from benchmarks.session import Meter, Sample, Session, rate_samples
 from benchmarks.shadow import shadow
+from benchmarks.streams import streams
 from benchmarks.usage import usage_of
 from benchmarks.websocket import websocket
 
@@ -289,6 +291,8 @@ CASES = [
     Case("websocket", "fan-out to 100 clients of the gateway, and latency", websocket),
     Case("capnp", "Cap'n Proto: batches streamed in, pushed out, and one call", capnp_front),
     Case("grpc", "gRPC: batches streamed in, pushed out, and one call", grpc_front),
+    Case("streams", "durable messages; NATS JetStream and Redis Streams get the same", streams),
+    Case("ceilings", "what loopback, disk, memory and checksums can do at most", ceilings),
     Case("loaded_memory", "largest memory so far", loaded_memory),
     Case("connections", "10,000 open connections, all answered", connections),
 ]

@@ -106,21 +106,21 @@ def _measure(session: Session, dialect: Dialect) -> list[Sample]:
 def _write(session: Session, dialect: Dialect, topic: str) -> Sample:
     with session.metered() as meter:
         began = time.perf_counter()
-        _produce(session, dialect, topic)
+        produce(session, dialect, topic, MESSAGES)
         took_s = time.perf_counter() - began
     session.expect(topic, 1, MESSAGES)
     cost = (meter.cpu_s, meter.rss_mb, _command(dialect))
     return Sample(f"{dialect.name}_in_100b", MESSAGES / took_s, "msg/s", *cost)
 
 
-def _produce(session: Session, dialect: Dialect, topic: str) -> None:
-    """Send all messages; return when each is acknowledged."""
+def produce(session: Session, dialect: Dialect, topic: str, count: int) -> None:
+    """Send so many messages; return when each is acknowledged."""
     writer = Client(session, dialect.port)
     block = dialect.block(topic)
     writer.send(dialect.writer_hello(topic))
     sent = stored = 0
-    while stored < MESSAGES:
-        while sent < MESSAGES and sent - stored < BLOCKS_AHEAD * BLOCK:
+    while stored < count:
+        while sent < count and sent - stored < BLOCKS_AHEAD * BLOCK:
             writer.send(block)
             sent += BLOCK
         stored = writer.stored = dialect.stored(writer, writer.read())
@@ -143,7 +143,7 @@ def _through(session: Session, dialect: Dialect) -> Sample:
     """Write and have pushed at the same time."""
     topic = session.topic()
     reader = _subscribed(session, dialect, topic)
-    writing = threading.Thread(target=_produce, args=(session, dialect, topic))
+    writing = threading.Thread(target=produce, args=(session, dialect, topic, MESSAGES))
     with session.metered() as meter:
         began = time.perf_counter()
         writing.start()

@@ -35,6 +35,7 @@ GOALS: dict[str, tuple[str, Compare, float]] = {
     "replicated": ("≥", operator.ge, 1.0),
     "replicated_latency": ("≤", operator.le, 1.0),
     "spark": ("≥", operator.ge, 3.0),
+    "stream": ("≥", operator.ge, 1.0),
 }
 # What our own number must reach, whatever the peer does. Both produce floors are for batches on one
 # connection; one record per request (unbatched_1_connection) is not held against 50,000.

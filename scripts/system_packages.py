@@ -48,6 +48,8 @@ GROUPS: dict[str, dict[str, Present]] = {
         "slapd": lambda: Path("/usr/sbin/slapd").exists(),
         "nftables": lambda: Path("/usr/sbin/nft").exists(),
     },
+    # Peers that only benchmarks need.
+    "bench": {"nats-server": lambda: Path("/usr/sbin/nats-server").exists()},
 }
 
 

@@ -1,0 +1,100 @@
+"""What the machine can do at most: loopback, disk, memory and checksums, in the same run.
+
+A broker that moves every byte once cannot be faster than the slowest of them.
+"""
+
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+from crc32c import crc32c
+
+from benchmarks.session import Sample, Session
+from benchmarks.usage import usage_of
+
+BYTES = 1 << 30
+CHUNK = 1 << 17
+DISK_BYTES = 1 << 28
+COMMAND = "python -m benchmarks --case ceilings"
+
+
+def ceilings(session: Session) -> list[Sample]:
+    """Measure the machine itself, once for both brokers."""
+    if not session.ours:
+        return []
+    directory = Path(session.peer.directory)
+    measured = {
+        "loopback": loopback(),
+        "disk": disk(directory / "ceiling", flush_bytes=0),
+        "disk_flushed": disk(directory / "ceiling", flush_bytes=1 << 20),
+        "copy": copy(),
+        "crc32c": checksum(),
+    }
+    used = usage_of(os.getpid())
+    return [
+        Sample(f"ceiling.{name}", rate / 1e6, "MB/s", used.cpu_s, used.rss_mb, COMMAND)
+        for name, rate in measured.items()
+    ]
+
+
+def loopback() -> float:
+    """Return the bytes a second that one TCP connection carries from one thread to another."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    chunk = bytes(CHUNK)
+
+    def write() -> None:
+        with socket.create_connection(listener.getsockname()) as sender:
+            for _ in range(BYTES // CHUNK):
+                sender.sendall(chunk)
+
+    writing = threading.Thread(target=write)
+    began = time.perf_counter()
+    writing.start()
+    receiver, _ = listener.accept()
+    buffer = bytearray(1 << 20)
+    while receiver.recv_into(buffer):
+        pass
+    took_s = time.perf_counter() - began
+    writing.join()
+    receiver.close()
+    listener.close()
+    return BYTES / took_s
+
+
+def disk(path: Path, flush_bytes: int) -> float:
+    """Return the bytes a second of appending; with a flush after so many bytes, if any."""
+    chunk = os.urandom(CHUNK)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        began, unflushed = time.perf_counter(), 0
+        for _ in range(DISK_BYTES // CHUNK):
+            unflushed += os.write(descriptor, chunk)
+            if flush_bytes and unflushed >= flush_bytes:
+                os.fdatasync(descriptor)
+                unflushed = 0
+        return DISK_BYTES / (time.perf_counter() - began)
+    finally:
+        os.close(descriptor)
+        path.unlink()
+
+
+def copy() -> float:
+    """Return the bytes a second of copying memory that is not in a cache."""
+    source, target = bytes(64 << 20), bytearray(64 << 20)
+    target[:] = source
+    began = time.perf_counter()
+    for _ in range(8):
+        target[:] = source
+    return 8 * len(source) / (time.perf_counter() - began)
+
+
+def checksum() -> float:
+    """Return the bytes a second of CRC-32C."""
+    data = os.urandom(CHUNK)
+    rounds = 4_000
+    began = time.perf_counter()
+    for _ in range(rounds):
+        crc32c(data)
+    return rounds * len(data) / (time.perf_counter() - began)

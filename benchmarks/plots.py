@@ -1,0 +1,120 @@
+"""Draws what a run has found, as pictures for docs/performance.md: `python -m benchmarks.plots`."""
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import ROOT
+from benchmarks.report import OUT
+
+WIDTH, LABEL, ROW, MARGIN = 860, 300, 22, 16
+GOOD, BAD, LINE = "#1d7a3f", "#b3261e", "#8a94a0"
+CURVE = (440, 260, 56)
+"""Width, height and margin of a curve."""
+
+Row = dict[str, Any]
+
+
+def bars(rows: Sequence[Row]) -> str:
+    """Draw the ratio to the peer of each row; to the right of the line is better."""
+    shown = [(row["name"], goodness(row), row.get("met")) for row in rows if row.get("ratio")]
+    shown.sort(key=lambda one: -one[1])
+    height = len(shown) * ROW + 2 * MARGIN + 20
+    middle = LABEL + (WIDTH - LABEL - 60) / 2
+    scale = (WIDTH - LABEL - 60) / 2 / max((abs(math.log2(v)) for _, v, _ in shown), default=1)
+    parts = [_text(middle, MARGIN, "the peer = 1", "middle")]
+    for number, (name, value, is_met) in enumerate(shown):
+        y = MARGIN + 12 + number * ROW
+        length = math.log2(value) * scale
+        colour = BAD if is_met is False else GOOD
+        x, width = (middle, length) if length >= 0 else (middle + length, -length)
+        parts.append(_text(LABEL - 8, y + 14, name, "end"))
+        parts.append(
+            f'<rect x="{x:.1f}" y="{y}" width="{max(width, 1):.1f}" height="16" fill="{colour}"/>'
+        )
+        at, anchor = (x + width + 5, "start") if length >= 0 else (x - 5, "end")
+        parts.append(_text(at, y + 13, f"{value:.2f} times", anchor))
+    parts.append(
+        f'<path d="M{middle:.1f} {MARGIN + 6}V{height - MARGIN}" stroke="{LINE}" fill="none"/>'
+    )
+    return _picture(WIDTH, height, parts)
+
+
+def goodness(row: Row) -> float:
+    """Return how many times better we are: where less is better, the ratio is turned round."""
+    ratio = float(row["ratio"])
+    is_less_better = row["unit"] in ("ms", "s", "MB", "CPU s/GB", "% of a core", "s/GiB")
+    return 1 / max(ratio, 1e-6) if is_less_better else max(ratio, 1e-6)
+
+
+def curve(title: str, points: Sequence[tuple[float, float, float | None]], unit: str) -> str:
+    """Draw how a number grows, over a logarithmic axis: x, ours and the peer's."""
+    width, height, margin = CURVE
+    top = max(max(ours, peer or 0) for _, ours, peer in points)
+    low, high = math.log10(points[0][0]), math.log10(points[-1][0])
+
+    def place(x: float, y: float) -> str:
+        across = (math.log10(x) - low) / max(high - low, 1e-9)
+        return (
+            f"{margin + across * (width - 2 * margin):.1f},"
+            f"{height - margin - y / top * (height - 2 * margin):.1f}"
+        )
+
+    ours = " ".join(place(x, y) for x, y, _ in points)
+    peers = " ".join(place(x, peer) for x, _, peer in points if peer is not None)
+    parts = [
+        _text(width / 2, 18, title, "middle"),
+        f'<polyline points="{peers}" stroke="{LINE}" fill="none" stroke-width="2"/>',
+        f'<polyline points="{ours}" stroke="{GOOD}" fill="none" stroke-width="2"/>',
+        _text(margin - 6, margin, f"{top:,.0f} {unit}", "start"),
+        *(
+            _text(float(place(x, 0).split(",")[0]), height - margin + 18, f"{x:,.0f}", "middle")
+            for x, _, _ in points
+        ),
+    ]
+    return _picture(width, height, parts)
+
+
+def series(rows: Sequence[Row], prefix: str) -> list[tuple[float, float, float | None]]:
+    """Return the rows whose names are a prefix and a number."""
+    found = []
+    for row in rows:
+        tail = str(row["name"]).removeprefix(prefix)
+        if row["name"].startswith(prefix) and tail.isdigit() and row.get("ours") is not None:
+            found.append((float(tail), float(row["ours"]), row.get("peer")))
+    return sorted(found)
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _picture(width: int, height: int, parts: Sequence[str]) -> str:
+    style = "text{font:12px system-ui,sans-serif;fill:#5a6876}"
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}"><style>{style}</style>\n{body}\n</svg>\n'
+    )
+
+
+def main() -> None:
+    """Read the rows of the last run, and write the pictures."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.plots", description=__doc__)
+    parser.add_argument("rows", type=Path, nargs="?", default=OUT / "latest.json")
+    parser.add_argument("--to", type=Path, default=ROOT / "docs" / "img")
+    options = parser.parse_args()
+    rows = json.loads(options.rows.read_text())
+    (options.to / "performance_ratios.svg").write_text(bars(rows))
+    points = series(rows, "partitions_")
+    if len(points) > 1:
+        drawn = curve("100 B messages/s over partitions", points, "msg/s")
+        (options.to / "performance_partitions.svg").write_text(drawn)
+
+
+if __name__ == "__main__":
+    main()
