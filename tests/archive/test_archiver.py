@@ -13,6 +13,7 @@ from chordmq.archive.table import Archive
 from chordmq.client.admin import Admin
 from chordmq.client.bulk import Bulk, BulkSettings
 from chordmq.client.cluster import Cluster
+from chordmq.client.offsets import EARLIEST_TIME
 from chordmq.client.producer import Producer
 from chordmq.client.transaction import Transaction
 from chordmq.clock import SystemClock
@@ -111,6 +112,37 @@ def test_what_a_transaction_took_back_is_not_archived(
     with Bulk(BulkSettings(bootstrap=node.bootstrap)) as broker:
         Archiver(broker, archive).archive(name)
     assert stored(archive, name) == [5, 6, 7, 8, 9]
+
+
+def test_a_log_is_cut_only_where_the_archive_has_been(
+    node: RunningNode, name: str, archive: Archive
+) -> None:
+    """P5, A6: what is archived and old enough is deleted; what the archive has not stays."""
+    fill(node, name, [NewRecord(NOW_MS - 3 * DAY_MS, None, b"%d" % i) for i in range(30)], 1)
+    with Bulk(BulkSettings(bootstrap=node.bootstrap)) as broker:
+        archiver = Archiver(broker, archive)
+        assert archiver.trim(name, 0) == {}, "nothing is archived"
+        archiver.archive(name)
+        fill(node, name, [NewRecord(NOW_MS - 3 * DAY_MS, None, b"late")])
+        fill(node, name, [NewRecord(NOW_MS, None, b"new")])
+        assert archiver.trim(name, 4 * DAY_MS) == {0: 0}, "nothing is old enough"
+        assert archiver.trim(name, DAY_MS) == {0: 30}, "the archive goes only so far"
+        assert broker.offsets({(name, 0): EARLIEST_TIME}) == {(name, 0): 30}
+        assert archiver.archive(name).lost == 0
+    assert len(list(archive.folder(name).rglob("*.parquet"))) == len(archive.files(name).paths)
+
+
+def test_what_the_log_dropped_too_early_is_told(
+    node: RunningNode, name: str, archive: Archive
+) -> None:
+    fill(node, name, rows(10), partitions=1)
+    with Bulk(BulkSettings(bootstrap=node.bootstrap)) as broker:
+        archiver = Archiver(broker, archive)
+        archiver.archive(name)
+        fill(node, name, rows(10, start=10))
+        broker.delete_before({(name, 0): 14})
+        moved = archiver.archive(name)
+    assert (moved.lost, moved.records) == (4, 6)
 
 
 async def test_a_range_is_replayed_in_order_with_its_origin(

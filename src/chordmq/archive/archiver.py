@@ -14,50 +14,83 @@ from chordmq.archive.files import file_name
 from chordmq.archive.table import SCHEMA, Archive
 from chordmq.client.bulk import Bulk, OffsetRange
 from chordmq.client.offsets import EARLIEST_TIME, LATEST_TIME
+from chordmq.clock import Clock, SystemClock
 from chordmq.records.columns import read_columns
 
 ROWS_PER_FILE_MAX = 2_000_000
-BYTES_PER_FILE_MAX = 128 * 1024 * 1024
-DAY = "%Y-%m-%d"
+DAY, DAY_FOLDER = "%Y-%m-%d", "date="
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
     """What one round has archived."""
 
-    records: int
-    files: int
-    bytes: int
+    records: int = 0
+    files: int = 0
+    bytes: int = 0
+    lost: int = 0
+    """Offsets that the log dropped before they were archived; trim a log instead of letting it."""
+
+    def __add__(self, other: "Moved") -> "Moved":
+        """Return both together."""
+        return Moved(
+            self.records + other.records,
+            self.files + other.files,
+            self.bytes + other.bytes,
+            self.lost + other.lost,
+        )
 
 
 class Archiver:
     """Archives topics of one broker into one archive."""
 
     def __init__(
-        self, broker: Bulk, archive: Archive, *, rows_max: int = ROWS_PER_FILE_MAX
+        self,
+        broker: Bulk,
+        archive: Archive,
+        *,
+        clock: Clock | None = None,
+        rows_max: int = ROWS_PER_FILE_MAX,
     ) -> None:
         self._broker = broker
         self._archive = archive
+        self._clock = clock or SystemClock()
         self._rows_max = rows_max
 
     def archive(self, topic: str) -> Moved:
         """Archive everything that is committed now and not archived yet."""
-        self._archive.sweep(topic)
+        self._archive.sweep(topic, self._clock.now_ms() / 1000)
         done = self._archive.ends(topic)
         places = self._broker.places_of([topic])
         first = self._broker.offsets(dict.fromkeys(places, EARLIEST_TIME))
         last = self._broker.offsets(dict.fromkeys(places, LATEST_TIME))
-        moved = [0, 0, 0]
+        moved = Moved()
         for place in places:
             _, partition = place
-            start = max(first[place], done.get(partition, 0))
+            reached = done.get(partition, first[place])
+            moved += Moved(lost=max(0, first[place] - reached))
+            start = max(first[place], reached)
             for part in _cut(OffsetRange(topic, partition, start, last[place]), self._rows_max):
                 files = self._write(part)
                 self._archive.add(topic, [path for path, _ in files], {partition: part.stop})
-                moved[0] += sum(rows for _, rows in files)
-                moved[1] += len(files)
-                moved[2] += sum(path.stat().st_size for path, _ in files)
-        return Moved(*moved)
+                rows = sum(rows for _, rows in files)
+                moved += Moved(rows, len(files), sum(path.stat().st_size for path, _ in files))
+        return moved
+
+    def trim(self, topic: str, keep_ms: int) -> dict[int, int]:
+        """Delete from the log what is archived and older than some time; return where it begins.
+
+        Whoever lets the archive decide what the log keeps loses nothing when the archive is late.
+        """
+        done = self._archive.ends(topic)
+        since_ms = self._clock.now_ms() - keep_ms
+        places = [place for place in self._broker.places_of([topic]) if place[1] in done]
+        young = self._broker.offsets(dict.fromkeys(places, since_ms))
+        bounds = {place: min(young[place], done[place[1]]) for place in places}
+        first = self._broker.offsets(dict.fromkeys(places, EARLIEST_TIME))
+        later = {place: bound for place, bound in bounds.items() if bound > first[place]}
+        self._broker.delete_before(later)
+        return {partition: offset for (_, partition), offset in (first | later).items()}
 
     def _write(self, part: OffsetRange) -> list[tuple[Path, int]]:
         """Write a range, a file for each day that its records name; all are on disk after."""
@@ -66,20 +99,28 @@ class Archiver:
             for day, rows in _by_day(batch):
                 tables.setdefault(day, []).append(rows)
         return [
-            self._write_day(part, day, pa.Table.from_batches(batches, SCHEMA))
+            (self._write_day(part, day, pa.Table.from_batches(batches, SCHEMA)), _rows(batches))
             for day, batches in tables.items()
         ]
 
-    def _write_day(self, part: OffsetRange, day: str, table: pa.Table) -> tuple[Path, int]:
-        folder = self._archive.folder(part.topic) / f"date={day}"
+    def _write_day(self, part: OffsetRange, day: str, table: pa.Table) -> Path:
+        folder = self._archive.folder(part.topic) / f"{DAY_FOLDER}{day}"
         folder.mkdir(parents=True, exist_ok=True)
-        name = file_name(part)
-        path, unfinished = folder / name, folder / f"{name}.part"
-        pq.write_table(table, unfinished, compression="zstd", compression_level=3)
-        _flush(unfinished)
-        unfinished.replace(path)
-        _flush(folder)
-        return path, table.num_rows
+        return write_file(folder / file_name(part), table)
+
+
+def write_file(path: Path, table: pa.Table) -> Path:
+    """Write a file whole: it has its name only when the disk has it."""
+    unfinished = path.with_name(f"{path.name}.part")
+    pq.write_table(table, unfinished, compression="zstd", compression_level=1)
+    _flush(unfinished)
+    unfinished.replace(path)
+    _flush(path.parent)
+    return path
+
+
+def _rows(batches: list[pa.RecordBatch]) -> int:
+    return sum(batch.num_rows for batch in batches)
 
 
 def read_batches(broker: Bulk, part: OffsetRange) -> Iterator[pa.RecordBatch]:

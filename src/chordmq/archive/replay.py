@@ -107,7 +107,7 @@ def _records(table: pa.Table, topic: str) -> Iterator[list[NewRecord]]:
 
 
 def _headers(
-    pairs: list[dict[str, Any]], place: tuple[str, int, int]
+    pairs: list[dict[str, Any]] | None, place: tuple[str, int, int]
 ) -> tuple[tuple[str, bytes | None], ...]:
-    own = tuple((pair["key"], pair["value"]) for pair in pairs if pair["key"] not in ORIGIN)
+    own = tuple((pair["key"], pair["value"]) for pair in pairs or () if pair["key"] not in ORIGIN)
     return own + tuple((name, str(part).encode()) for name, part in zip(ORIGIN, place, strict=True))

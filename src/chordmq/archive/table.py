@@ -5,16 +5,17 @@ that both become true at once. A file that no snapshot names is left over from a
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.table import Table
+from pyiceberg.io.pyarrow import parquet_file_to_data_file
+from pyiceberg.table import FileScanTask, Table
 
-from chordmq.archive.files import ArchivedFile, named
+from chordmq.archive.files import SUFFIX, ArchivedFile, named
 from chordmq.records.columns import TYPES
 
 NAMESPACE = "chordmq"
@@ -22,6 +23,7 @@ END = "chordmq.end."
 """The offset after the last archived one, by partition, in a snapshot's summary."""
 TOPIC = "chordmq.topic"
 SCHEMA = pa.schema([("partition", pa.int32()), *TYPES.items()])
+READERS_S = 3600.0
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -70,8 +72,7 @@ class Archive:
         table = self._find(topic)
         if table is None:
             return Files([], {})
-        paths = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
-        return Files(sorted(paths), _ends(table))
+        return Files(sorted(map(_path, table.scan().plan_files())), _ends(table))
 
     def folder(self, topic: str) -> Path:
         """Return where the files of a topic lie."""
@@ -80,17 +81,45 @@ class Archive:
     def add(self, topic: str, paths: Sequence[Path], ends: Mapping[int, int]) -> None:
         """Take in files, and note how far their partitions are archived with them."""
         table = self._find(topic) or self._create(topic)
+        if table.schema().column_names != SCHEMA.names:
+            with table.update_schema() as change:
+                change.union_by_name(SCHEMA)
         merged = _ends(table) | dict(ends)
         summary = {f"{END}{partition}": str(end) for partition, end in merged.items()}
         table.add_files([f"file://{path}" for path in paths], snapshot_properties=summary)
 
-    def sweep(self, topic: str) -> int:
-        """Remove files that no snapshot names, and return how many there were."""
-        named = {Path(path) for path in self.files(topic).paths}
-        stray = [path for path in self.folder(topic).rglob("*.parquet*") if path not in named]
-        for path in stray:
+    def replace(self, topic: str, old: Collection[str], new: Sequence[Path]) -> None:
+        """Put new files in the place of old ones at once; how far the archive goes stays."""
+        table = self._find(topic)
+        assert table is not None, "nothing of the topic is archived"
+        summary = {f"{END}{partition}": str(end) for partition, end in _ends(table).items()}
+        with (
+            table.transaction() as change,
+            change.update_snapshot(snapshot_properties=summary).overwrite() as update,
+        ):
+            for task in table.scan().plan_files():
+                if _path(task) in old:
+                    update.delete_data_file(task.file)
+            for path in new:
+                one = parquet_file_to_data_file(table.io, table.metadata, f"file://{path}")
+                update.append_data_file(one)
+
+    def sweep(self, topic: str, now_s: float) -> int:
+        """Remove files that do not belong to the table, and return how many there were.
+
+        One whose rows are in a larger file by now is left for an hour to those who read it.
+        """
+        files = self.files(topic)
+        known = {Path(path) for path in files.paths}
+        stray = [path for path in self.folder(topic).rglob(f"*{SUFFIX}*") if path not in known]
+        gone = [
+            path
+            for path in stray
+            if now_s - path.stat().st_mtime >= READERS_S or not _is_taken_over(path, files.named)
+        ]
+        for path in gone:
             path.unlink()
-        return len(stray)
+        return len(gone)
 
     def _find(self, topic: str) -> Table | None:
         try:
@@ -106,6 +135,23 @@ class Archive:
             location=location,
             properties={TOPIC: topic},
         )
+
+
+def _path(task: FileScanTask) -> str:
+    return task.file.file_path.removeprefix("file://")
+
+
+def _is_taken_over(path: Path, known: Iterable[ArchivedFile]) -> bool:
+    if path.suffix != SUFFIX:
+        return False
+    old = named(str(path))
+    return any(
+        one.partition == old.partition
+        and one.start <= old.start
+        and one.stop >= old.stop
+        and Path(one.path).parent == path.parent
+        for one in known
+    )
 
 
 def table_name(topic: str) -> str:

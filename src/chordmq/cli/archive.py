@@ -1,8 +1,10 @@
 """Archives topics to Parquet, shows what is archived, and puts it back into topics."""
 
 import time
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +12,10 @@ from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address
 from chordmq.cli.output import EXIT_USAGE, fail, progress, say, show_json, show_table
 from chordmq.cli.running import run
+
+if TYPE_CHECKING:
+    from chordmq.archive.archiver import Moved
+    from chordmq.archive.table import Archive
 
 app = typer.Typer(
     add_completion=False,
@@ -19,13 +25,17 @@ app = typer.Typer(
 
     \b
       chordmq archive run orders readings
-      chordmq archive run orders --every 60
+      chordmq archive run orders --every 60 --keep-days 7
       chordmq archive list
+      chordmq archive compact orders
+      chordmq archive expire orders --days 365
       chordmq archive replay orders --into orders-again --rate 1000
     """,
 )
 
 Directory = Annotated[Path, typer.Option("--directory", help="Where the archive lies.")]
+Topic = Annotated[str, typer.Argument(help="An archived topic.")]
+DAY_MS = 24 * 3600 * 1000
 DEFAULT_DIRECTORY = Path("data/archive")
 
 
@@ -35,13 +45,20 @@ def run_(
     bootstrap: Bootstrap = None,
     directory: Directory = DEFAULT_DIRECTORY,
     every: Annotated[float, typer.Option(help="Seconds between rounds; 0 for one only.")] = 0.0,
+    keep_days: Annotated[
+        float | None,
+        typer.Option(min=0, help="Delete from the log what is archived and older, and only that."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Archive what is committed and not archived yet; each record once, whatever dies meanwhile.
 
+    With --keep-days the topics' own retention is switched off: a log is then only ever cut where
+    the archive has been, however late the archive is.
+
     \b
       chordmq archive run orders
-      chordmq archive run orders --every 60
+      chordmq archive run orders --every 60 --keep-days 7
     """
     installed_or_fail()
     from chordmq.archive.archiver import Archiver
@@ -52,19 +69,15 @@ def run_(
     archive = Archive(directory)
     settings = BulkSettings(bootstrap=address(bootstrap), connection=connection())
     try:
+        if keep_days is not None:
+            run(keep_all(topics, settings.bootstrap))
         with Bulk(settings) as broker:
             archiver = Archiver(broker, archive)
             while True:
                 rows = [(topic, archiver.archive(topic)) for topic in topics]
-                if as_json:
-                    show_json(
-                        [{"topic": t, "records": m.records, "files": m.files} for t, m in rows]
-                    )
-                else:
-                    show_table(
-                        ("TOPIC", "#RECORDS", "#FILES", "#BYTES"),
-                        [(topic, one.records, one.files, one.bytes) for topic, one in rows],
-                    )
+                for topic in topics if keep_days is not None else ():
+                    archiver.trim(topic, int((keep_days or 0) * DAY_MS))
+                show_moved(rows, as_json=as_json)
                 if not every:
                     return
                 time.sleep(every)
@@ -72,6 +85,52 @@ def run_(
         fail(str(error), 1, as_json=as_json)
     finally:
         archive.close()
+
+
+def show_moved(rows: list[tuple[str, "Moved"]], *, as_json: bool) -> None:
+    """Show what one round has archived, and what came too late for it."""
+    if as_json:
+        show_json([{"topic": topic, **asdict(one)} for topic, one in rows])
+        return
+    show_table(
+        ("TOPIC", "#RECORDS", "#FILES", "#BYTES", "#LOST"),
+        [(topic, one.records, one.files, one.bytes, one.lost) for topic, one in rows],
+    )
+
+
+async def keep_all(topics: list[str], bootstrap: str) -> None:
+    """Switch the retention of topics off."""
+    from chordmq.client.admin import Admin
+
+    async with Admin(bootstrap, connection()) as admin:
+        for topic in topics:
+            await admin.alter_settings(topic, {"retention.ms": "-1", "retention.bytes": "-1"})
+
+
+@app.command("compact")
+def compact_(topic: Topic, directory: Directory = DEFAULT_DIRECTORY) -> None:
+    """Join the small files of a topic, those of one partition and day."""
+    archive = archived_or_fail(topic, directory)
+    from chordmq.archive.upkeep import compacted
+
+    joined = compacted(archive, topic)
+    archive.close()
+    say(f"{joined} files are joined to larger ones")
+
+
+@app.command("expire")
+def expire_(
+    topic: Topic,
+    days: Annotated[int, typer.Option(min=1, help="Keep so many days, counted from today.")],
+    directory: Directory = DEFAULT_DIRECTORY,
+) -> None:
+    """Drop the days of a topic that are older, for good."""
+    archive = archived_or_fail(topic, directory)
+    from chordmq.archive.upkeep import expired
+
+    dropped = expired(archive, topic, datetime.now(UTC).date() - timedelta(days=days))
+    archive.close()
+    say(f"{dropped} files are dropped")
 
 
 @app.command("list")
@@ -94,7 +153,7 @@ def list_(directory: Directory = DEFAULT_DIRECTORY, as_json: Json = False) -> No
 
 @app.command("replay")
 def replay_(
-    topic: Annotated[str, typer.Argument(help="An archived topic.")],
+    topic: Topic,
     into: Annotated[str, typer.Option("--into", help="The topic that gets the records.")],
     bootstrap: Bootstrap = None,
     directory: Directory = DEFAULT_DIRECTORY,
@@ -110,14 +169,10 @@ def replay_(
       chordmq archive replay orders --into orders-again
       chordmq archive replay orders --into test --from-offset 100 --to-offset 200 --rate 50
     """
-    installed_or_fail()
+    archive = archived_or_fail(topic, directory)
     from chordmq.archive.replay import Wanted, counted, replay
-    from chordmq.archive.table import Archive
     from chordmq.clock import SystemClock
 
-    archive = Archive(directory)
-    if topic not in archive.topics():
-        fail(f"{topic} is not archived below {directory}", EXIT_USAGE)
     wanted = Wanted(
         topic=topic, into=into, start_ms=from_time, stop_ms=to_time, start=from_offset,
         stop=to_offset, rate=rate,
@@ -138,6 +193,17 @@ def replay_(
         sent = run(work())
     archive.close()
     say(f"{sent} records are in {into}")
+
+
+def archived_or_fail(topic: str, directory: Path) -> "Archive":
+    """Open an archive that has the topic, or end with what is wrong."""
+    installed_or_fail()
+    from chordmq.archive.table import Archive
+
+    archive = Archive(directory)
+    if topic not in archive.topics():
+        fail(f"{topic} is not archived below {directory}", EXIT_USAGE)
+    return archive
 
 
 def installed_or_fail() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -13,6 +14,12 @@ from chordmq.client.connection import ConnectionSettings
 from chordmq.client.errors import BrokerRefused, ClientError, check
 from chordmq.client.fetcher import Visible, visible_batches
 from chordmq.client.offsets import EARLIEST_TIME, TopicPartition, commit_offsets, offsets_for
+from chordmq.codecs.kafka.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from chordmq.codecs.kafka.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -32,6 +39,7 @@ PATIENCE_S = 60.0
 """How long a broker may be away, or a leader unknown, before a task fails and Spark retries it."""
 FETCH_WAIT_MS = 500
 EMPTY_ANSWERS_MAX = 20
+DELETE_TIMEOUT_MS = 30_000
 
 _RETRIABLE = RETRIABLE - {Code.UNKNOWN_TOPIC_OR_PARTITION}
 
@@ -144,6 +152,18 @@ class Bulk:
             await commit_offsets(connection, group, offsets)
 
         self.run(self._retrying(commit))
+
+    def delete_before(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Delete the records before some offsets, for good."""
+        for (topic, partition), offset in offsets.items():
+            self.run(self._retrying(partial(self._delete, topic, partition, offset)))
+
+    async def _delete(self, topic: str, partition: int, offset: int) -> None:
+        parts = [DeleteRecordsPartition(partition, offset)]
+        request = DeleteRecordsRequest([DeleteRecordsTopic(topic, parts)], DELETE_TIMEOUT_MS)
+        connection = await self.cluster.node(await self.cluster.leader(topic, partition))
+        answer = await connection.call(request, DeleteRecordsResponse)
+        check(answer.topics[0].partitions[0].error_code, f"{topic} partition {partition}")
 
     def fetch(self, part: OffsetRange) -> Iterator[Fetched]:
         """Yield answers that cover a range; the next one is under way while one is looked at."""
