@@ -15,8 +15,6 @@ from typing import Protocol, Self
 
 from chordmq.records.record import Headers
 
-ID_HEADER = "message-id"
-
 
 class ClientType(StrEnum):
     """Who reads, and so how long a broker remembers where."""

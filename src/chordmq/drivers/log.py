@@ -23,6 +23,7 @@ from chordmq.broker.subscriptions import matches
 from chordmq.client.admin import Admin
 from chordmq.client.connection import ConnectionSettings
 from chordmq.client.consumer import Consumer, ConsumerSettings
+from chordmq.client.distinct import ID_HEADER, id_of
 from chordmq.client.errors import BrokerRefused, ClientError, Closed, DeliveryTimedOut
 from chordmq.client.membership import GroupSettings
 from chordmq.client.offsets import EARLIEST, LATEST, Start, TopicPartition
@@ -30,7 +31,6 @@ from chordmq.client.producer import Producer, ProducerSettings
 from chordmq.client.progress import Progress
 from chordmq.client.security import Security
 from chordmq.drivers.adapter import (
-    ID_HEADER,
     ClientType,
     Delivery,
     Inbox,
@@ -312,14 +312,13 @@ class LogInbox:
 def to_message(place: TopicPartition, record: Record) -> Message:
     """Return the message that a record is; one that has no id is known by its place."""
     topic, partition = place
-    given = next((value for name, value in record.headers if name == ID_HEADER), None)
     return Message(
         name=name_of(topic, record),
         value=record.value,
         key=record.key,
         headers=tuple(one for one in without_name(record.headers) if one[0] != ID_HEADER),
         timestamp_ms=record.timestamp,
-        id=f"{topic}-{partition}-{record.offset}" if given is None else given.decode(),
+        id=id_of(record.headers) or f"{topic}-{partition}-{record.offset}",
     )
 
 

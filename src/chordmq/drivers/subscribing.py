@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +9,7 @@ import structlog
 
 from chordmq.broker.names import Names
 from chordmq.client.backoff import Backoff
+from chordmq.client.distinct import IDS_KEPT, DistinctIds
 from chordmq.drivers.adapter import (
     Delivery,
     Inbox,
@@ -35,7 +35,7 @@ class Diligence:
     """How often a message is tried, and for how many messages it is known that they came."""
 
     attempts_max: int = 5
-    ids_kept: int = 100_000
+    ids_kept: int = IDS_KEPT
 
 
 class Subscribing:
@@ -58,11 +58,10 @@ class Subscribing:
         self._handler = handler
         self._chance = chance
         self._diligence = diligence or Diligence()
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._seen = DistinctIds(self._diligence.ids_kept)
         self.is_open = asyncio.Event()
         """Set while the broker knows of the subscription."""
         self.handled = 0
-        self.repeated = 0
         self.dead = 0
 
     async def run(self) -> None:
@@ -125,19 +124,13 @@ class Subscribing:
 
     def _fresh(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Return those that have not come before, each once."""
-        ids: set[str] = set()
-        found = []
-        for one in deliveries:
-            if one.message.id in self._seen or one.message.id in ids:
-                self.repeated += 1
-                continue
-            ids.add(one.message.id)
-            found.append(one)
-        return found
+        first = {one.message.id: one for one in reversed(deliveries)}
+        return [
+            one
+            for one in deliveries
+            if first[one.message.id] is one and self._seen.is_new(one.message.id)
+        ]
 
     def _remember(self, deliveries: Sequence[Delivery]) -> None:
         self.handled += len(deliveries)
-        for one in deliveries:
-            self._seen[one.message.id] = None
-        while len(self._seen) > self._diligence.ids_kept:
-            self._seen.popitem(last=False)
+        self._seen.add(one.message.id for one in deliveries)
