@@ -33,7 +33,10 @@ app = typer.Typer(
 
 REPORT_S = 10.0
 SourceUrl = Annotated[
-    str, typer.Option("--from", metavar="URL", help="HTTP address; of several nodes, with commas.")
+    str,
+    typer.Option(
+        "--from", metavar="URL", help="HTTP address of a node, several with commas; or kafka://..."
+    ),
 ]
 TargetUrl = Annotated[str, typer.Option("--to", metavar="URL", help="The other cluster's.")]
 SourceToken = Annotated[
@@ -72,6 +75,8 @@ def run(
     settings = MirrorSettings(
         topics=topics, groups=groups, bytes_per_s=bytes_per_s, schedule=schedule
     )
+    if target.startswith("kafka://") or (both and source.startswith("kafka://")):
+        fail("a Kafka can be copied from, but not to", EXIT_USAGE)
     pairs = [(first, second), (second, first)] if both else [(first, second)]
     try:
         ways = [Way(*pair, settings, SystemClock()) for pair in pairs]
@@ -96,9 +101,9 @@ def move(
     """
     import uvloop
 
+    from chordmq.topology.calling import Refused
     from chordmq.topology.http import Unreachable
     from chordmq.topology.mirror import NotMovable
-    from chordmq.topology.pull import Refused
 
     first, second = _clusters(source, target, from_token, to_token)
     try:
@@ -117,10 +122,13 @@ def move(
 
 
 async def _move(group: str, source: "Cluster", target: "Cluster") -> "list[Translated]":
+    from contextlib import closing
+
     from chordmq.topology import mirror
 
-    with source.calling() as first, target.calling() as second:
-        return await mirror.move(first, second, group)
+    upstream = source.upstreams().open(source.source)
+    with closing(upstream), closing(target.caller(target.security.context())) as caller:
+        return await mirror.move(upstream, caller, group)
 
 
 async def _run(ways: "list[Way]") -> None:
@@ -139,11 +147,12 @@ async def _run(ways: "list[Way]") -> None:
 def _clusters(
     source: str, target: str, from_token: str, to_token: str
 ) -> "tuple[Cluster, Cluster]":
+    from dataclasses import replace
+
     from chordmq.topology.mirror import Cluster
 
     who = security()
-    context = who.context()
     return (
-        Cluster(url=source, token=from_token or who.token, context=context),
-        Cluster(url=target, token=to_token or who.token, context=context),
+        Cluster(url=source, security=replace(who, token=from_token or who.token)),
+        Cluster(url=target, security=replace(who, token=to_token or who.token)),
     )

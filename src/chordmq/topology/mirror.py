@@ -4,8 +4,7 @@ import asyncio
 import random
 import re
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -13,13 +12,16 @@ from urllib.parse import quote
 import msgspec
 import structlog
 
+from chordmq.client.security import Security
 from chordmq.clock import Clock
-from chordmq.records.origin import origin_id
+from chordmq.topology.calling import Caller, Refused, Source, asked, posted
 from chordmq.topology.http import Unreachable
-from chordmq.topology.outlet import Outlet, partition_path
+from chordmq.topology.outlet import Outlet
 from chordmq.topology.pipe import Health, Pace, read_schedule, worst
-from chordmq.topology.pull import Caller, Pull, Refused, Source, Traffic, asked, posted
+from chordmq.topology.pull import Pull, Traffic
 from chordmq.topology.settings import PipesSettings, patterns
+from chordmq.topology.upstream import Offered, Upstream, committed, find_place
+from chordmq.topology.upstreams import Upstreams
 
 log = structlog.get_logger(__name__)
 
@@ -33,21 +35,21 @@ class Cluster:
     """One of the two: the addresses of its nodes, and what it asks for."""
 
     url: str
-    token: str = field(default="", repr=False)
-    context: ssl.SSLContext | None = None
+    """Of one or more nodes; `kafka://host:9092` for an Apache Kafka, to copy from."""
+    security: Security = field(default_factory=Security)
 
-    def caller(self) -> Caller:
-        """Return somebody who asks this cluster."""
-        return Caller(Source(self.url, self.url), self.token, self.context)
+    @property
+    def source(self) -> Source:
+        """Return the cluster as pipes name it."""
+        return Source(self.url, self.url)
 
-    @contextmanager
-    def calling(self) -> Iterator[Caller]:
-        """Ask this cluster for the length of a block."""
-        caller = self.caller()
-        try:
-            yield caller
-        finally:
-            caller.close()
+    def upstreams(self) -> Upstreams:
+        """Return what opens this cluster to copy from it."""
+        return Upstreams(PipesSettings(token=self.security.token), self.security)
+
+    def caller(self, context: ssl.SSLContext | None) -> Caller:
+        """Return somebody who asks this cluster; it is one of ours."""
+        return Caller(self.source, self.security.token, context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +79,11 @@ class Way:
         self.source, self.target = source, target
         self._settings = settings
         self._topics, self._groups = patterns(settings.topics), patterns(settings.groups)
+        self._upstreams = source.upstreams()
+        self._context = target.security.context()
         self._traffic = Traffic(
-            settings=PipesSettings(token=source.token),
             clock=clock,
             pace=Pace(settings.bytes_per_s, read_schedule(settings.schedule)),
-            context=source.context,
             chance=random.Random(),  # noqa: S311 (no secret)
         )
         self.pulls: dict[tuple[str, int], Pull] = {}
@@ -113,12 +115,13 @@ class Way:
     async def run(self) -> None:
         """Mirror until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            with self.source.calling() as source, self.target.calling() as target:
+            upstream = self._upstreams.open(self.source.source)
+            with closing(upstream), closing(self.target.caller(self._context)) as target:
                 while True:
-                    await self._look(source, target, tasks)
+                    await self._look(upstream, target, tasks)
                     await asyncio.sleep(self._settings.interval_s)
 
-    async def _look(self, source: Caller, target: Caller, tasks: asyncio.TaskGroup) -> None:
+    async def _look(self, source: Upstream, target: Caller, tasks: asyncio.TaskGroup) -> None:
         try:
             await self._follow_topics(source, target, tasks)
             await self._follow_groups(source, target)
@@ -130,21 +133,18 @@ class Way:
             self.error = ""
 
     async def _follow_topics(
-        self, source: Caller, target: Caller, tasks: asyncio.TaskGroup
+        self, source: Upstream, target: Caller, tasks: asyncio.TaskGroup
     ) -> None:
-        cluster = (await asked(source, "/v1/info"))["cluster_id"]
-        if cluster == (await asked(target, "/v1/info"))["cluster_id"]:
+        if await source.cluster_id() == (await asked(target, "/v1/info"))["cluster_id"]:
             raise Refused("both are the same cluster")
         there = {row["name"]: row for row in (await asked(target, "/v1/topics"))["topics"]}
-        for row in (await asked(source, "/v1/topics"))["topics"]:
-            name = row["name"]
-            if row["internal"] or not _matches(self._topics, name):
+        for offered in await source.topics():
+            if not _matches(self._topics, offered.name):
                 continue
-            detail = await asked(source, f"/v1/topics/{name}")
-            await self._ensure(target, detail, there.get(name))
-            origin = origin_id(cluster, row["id"])
-            for index in range(row["partitions"]):
-                self._pull(name, index, origin, tasks)
+            settings = await source.settings(offered.name)
+            await self._ensure(target, offered, settings, there.get(offered.name))
+            for index in range(offered.partitions):
+                self._pull(offered.name, index, offered.origin, tasks)
 
     def _pull(self, topic: str, index: int, origin: int, tasks: asyncio.TaskGroup) -> None:
         key = (topic, index)
@@ -153,17 +153,20 @@ class Way:
             return
         if pull is not None:
             self._running.pop(key).cancel()
-        outlet = Outlet(self.target.caller(), topic, index)
-        source = Source(self.source.url, self.source.url)
-        self.pulls[key] = pull = Pull(source, origin, outlet, self._traffic)
+        outlet = Outlet(self.target.caller(self._context), topic, index)
+        upstream = self._upstreams.open(self.source.source)
+        self.pulls[key] = pull = Pull(upstream, origin, outlet, self._traffic)
         self._running[key] = tasks.create_task(pull.run())
 
     async def _ensure(
-        self, target: Caller, detail: dict[str, Any], there: dict[str, Any] | None
+        self,
+        target: Caller,
+        offered: Offered,
+        settings: dict[str, str],
+        there: dict[str, Any] | None,
     ) -> None:
         """Have the topic on the other side, with as many partitions and what was set anew here."""
-        name, count = detail["name"], len(detail["partitions"])
-        settings = detail["settings"]
+        name, count = offered.name, offered.partitions
         before = self._overrides.get(name, settings)
         self._overrides[name] = settings
         if there is None:
@@ -182,21 +185,21 @@ class Way:
             body_of = msgspec.json.encode(changed)
             await posted(target, f"/v1/topics/{name}/settings", body_of, method="PATCH")
 
-    async def _follow_groups(self, source: Caller, target: Caller) -> None:
+    async def _follow_groups(self, source: Upstream, target: Caller) -> None:
         if not self._groups:
             return
-        for row in (await asked(source, "/v1/groups"))["groups"]:
-            if not _matches(self._groups, row["group"]):
+        for group in await source.groups():
+            if not _matches(self._groups, group):
                 continue
-            places = await translated(source, target, row["group"])
-            known = await _committed(target, row["group"])
+            places = await translated(source, target, group)
+            known = await committed(target, group)
             new = [one for one in places if known.get(one.place, -1) < one.there]
             try:
-                await commit(target, row["group"], new)
+                await commit(target, group, new)
             except Refused as error:  # it has consumers there: its place is theirs to say
-                log.debug("offsets are not taken", group=row["group"], why=str(error))
+                log.debug("offsets are not taken", group=group, why=str(error))
             else:
-                self.moved |= {(row["group"], *one.place): one.there for one in new}
+                self.moved |= {(group, *one.place): one.there for one in new}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,22 +211,20 @@ class Translated:
     there: int
 
 
-async def translated(source: Caller, target: Caller, group: str) -> list[Translated]:
+async def translated(source: Upstream, target: Caller, group: str) -> list[Translated]:
     """Return where a group's offsets lie in the other cluster.
 
     Nothing that the group has yet to process lies before the place; where both sides were written
     to, something after it may have been processed.
     """
     found = []
-    for (topic, index), offset in (await _committed(source, group)).items():
-        path = partition_path(topic, index)
+    for place, offset in (await source.committed(group)).items():
         try:
-            known = await asked(source, f"{path}/origins?offset={offset}")
-            body = msgspec.json.encode(known["next"])
-            there = (await posted(target, f"{path}/place", body))["offset"]
+            known = await source.known_at(*place, offset)
+            there = await find_place(target, *place, known)
         except Refused:  # a topic that is not mirrored
             continue
-        found.append(Translated((topic, index), offset, there))
+        found.append(Translated(place, offset, there))
     return found
 
 
@@ -238,29 +239,21 @@ async def commit(target: Caller, group: str, places: list[Translated]) -> None:
     await posted(target, f"/v1/groups/{quote(group, safe='')}/offsets", body, method="PUT")
 
 
-async def move(source: Caller, target: Caller, group: str) -> list[Translated]:
+async def move(source: Upstream, target: Caller, group: str) -> list[Translated]:
     """Have a group go on in the other cluster; raise NotMovable if that would lose something."""
-    about = await asked(source, f"/v1/groups/{quote(group, safe='')}")
-    if about["members"]:
-        raise NotMovable(f"{group} has {len(about['members'])} consumers; stop them first")
+    members = await source.members(group)
+    if members:
+        raise NotMovable(f"{group} has {members} consumers; stop them first")
     places = await translated(source, target, group)
+    origins = {one.name: one.origin for one in await source.topics()}
     for one in places:
-        path = partition_path(*one.place)
-        there = await asked(target, f"{path}/origins")
-        copied = await posted(source, f"{path}/place", msgspec.json.encode(there["next"]))
-        if copied["offset"] < one.here:
-            left = one.here - copied["offset"]
-            raise NotMovable(f"{one.place[0]}-{one.place[1]} has {left} records yet to be copied")
+        topic, index = one.place
+        there = await Outlet(target, topic, index).known()
+        copied = await source.place(topic, index, origins[topic], there)
+        if copied < one.here:
+            raise NotMovable(f"{topic}-{index} has {one.here - copied} records yet to be copied")
     await commit(target, group, places)
     return places
-
-
-async def _committed(caller: Caller, group: str) -> dict[tuple[str, int], int]:
-    try:
-        found = await asked(caller, f"/v1/groups/{quote(group, safe='')}/lag")
-    except Refused:  # nobody of this name
-        return {}
-    return {(row["topic"], row["partition"]): row["committed"] for row in found["partitions"]}
 
 
 def _matches(wanted: list[re.Pattern[str]], name: str) -> bool:

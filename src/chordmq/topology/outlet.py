@@ -1,6 +1,7 @@
 """Where a mirror's pipes end: a partition of a cluster far away, filled over HTTP."""
 
-from chordmq.topology.pull import ANSWER_S, Caller, asked, posted
+from chordmq.topology.calling import ANSWER_S, Caller, asked, posted
+from chordmq.topology.upstream import partition_path
 
 OCTETS = "application/octet-stream"
 
@@ -31,8 +32,3 @@ class Outlet:
         self.records += answer["copied"]
         self.repeated += answer["repeated"]
         return int(answer["copied"])
-
-
-def partition_path(topic: str, index: int) -> str:
-    """Return where a partition is found over HTTP."""
-    return f"/v1/topics/{topic}/partitions/{index}"

@@ -12,14 +12,17 @@ from chordmq.broker.topic import Topic
 from chordmq.client.breaker import breaker_measures
 from chordmq.errors import ChordMQError, TopicExists
 from chordmq.metrics import Metric, counter, gauge
-from chordmq.records.origin import cluster_number, origin_id
+from chordmq.records.origin import cluster_number
+from chordmq.topology.calling import Refused, Source
 from chordmq.topology.http import Unreachable
 from chordmq.topology.inlet import Inlet
 from chordmq.topology.pipe import Health, Pace, read_schedule, worst
-from chordmq.topology.pull import Caller, Pull, Refused, Source, Traffic, asked
+from chordmq.topology.pull import Pull, Traffic
 from chordmq.topology.registry.client import Follower, Seat
 from chordmq.topology.registry.nodes import Node, Registration, Topology
 from chordmq.topology.settings import PipesSettings, patterns
+from chordmq.topology.upstream import Offered, Upstream
+from chordmq.topology.upstreams import Upstreams
 
 LOOK_S_MIN = 1.0
 
@@ -35,11 +38,10 @@ class Pipes:
     def __init__(self, settings: PipesSettings, broker: Broker, data_dir: Path, url: str) -> None:
         self._settings = settings
         self._broker = broker
+        self._upstreams = Upstreams(settings, settings.security)
         self._traffic = Traffic(
-            settings=settings,
             clock=broker.clock,
             pace=Pace(settings.bytes_per_s, read_schedule(settings.schedule)),
-            context=settings.context(),
             chance=random.Random(),  # noqa: S311 (no secret)
         )
         self._url = url
@@ -101,7 +103,7 @@ class Pipes:
             registry=self._settings.registry,
             node=self.node,
             token=self._settings.registry_token,
-            context=self._traffic.context,
+            context=self._settings.security.context(),
             cache=data_dir / "topology.json",
         )
         return Follower(seat, self._describe, self._changed.set)
@@ -139,22 +141,20 @@ class Pipes:
 
     async def _follow(self, source: Source, wanted: str, tasks: asyncio.TaskGroup) -> None:
         """Have a pull for each partition that a source has and this node wants."""
-        caller = Caller(source, self._settings.token, self._traffic.context)
+        upstream = self._upstreams.open(source)
         for _ in source.urls:
             try:
-                await self._find(caller, wanted, tasks)
+                await self._find(upstream, wanted, tasks)
                 break
             except (Unreachable, Refused, ChordMQError, KeyError) as error:
                 log.debug("a source cannot be asked for topics", source=source.url, why=str(error))
-        caller.close()
+        upstream.close()
 
-    async def _find(self, caller: Caller, wanted: str, tasks: asyncio.TaskGroup) -> None:
-        about = await asked(caller, "/v1/info")
-        for row in (await asked(caller, "/v1/topics"))["topics"]:
-            if not row["internal"] and _matches(wanted, row["name"]):
-                topic = await self._ensure(caller, row["name"], row["partitions"])
-                origin = origin_id(about["cluster_id"], row["id"])
-                self._pull(caller.source, origin, topic, tasks)
+    async def _find(self, upstream: Upstream, wanted: str, tasks: asyncio.TaskGroup) -> None:
+        for offered in await upstream.topics():
+            if _matches(wanted, offered.name):
+                topic = await self._ensure(upstream, offered)
+                self._pull(upstream.source, offered.origin, topic, tasks)
 
     def _pull(self, source: Source, origin: int, topic: Topic, tasks: asyncio.TaskGroup) -> None:
         for partition in topic.partitions:
@@ -167,21 +167,24 @@ class Pipes:
             if pull is not None and pull.origin == origin and pull.target is inlet:
                 continue
             self._end(key)
-            self.pulls[key] = pull = Pull(source, origin, inlet, self._traffic)
+            self.pulls[key] = pull = Pull(
+                self._upstreams.open(source), origin, inlet, self._traffic
+            )
             self._running[key] = tasks.create_task(pull.run())
 
-    async def _ensure(self, caller: Caller, name: str, partitions: int) -> Topic:
+    async def _ensure(self, upstream: Upstream, offered: Offered) -> Topic:
         """Return the topic here that takes the copies; made if it is not there."""
-        topic = self._broker.topics.find(name)
+        topics, name = self._broker.topics, offered.name
+        topic = topics.find(name)
         if topic is None:
-            settings = (await asked(caller, f"/v1/topics/{name}"))["settings"]
+            settings = await upstream.settings(name)
             try:
-                return await self._broker.topics.create(name, partitions, settings=settings)
+                return await topics.create(name, offered.partitions, settings=settings)
             except TopicExists:
-                topic = self._broker.topics.get(name)
-        if len(topic.partitions) < partitions:
-            await self._broker.topics.add_partitions(name, partitions)
-        return self._broker.topics.get(name)
+                topic = topics.get(name)
+        if len(topic.partitions) < offered.partitions:
+            await topics.add_partitions(name, offered.partitions)
+        return topics.get(name)
 
     def _look(self, sources: list[tuple[Source, str]], tasks: asyncio.TaskGroup) -> None:
         """Ask each source for its topics, unless it has yet to answer."""

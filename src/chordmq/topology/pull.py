@@ -2,59 +2,34 @@
 
 import asyncio
 import random
-import ssl
 from dataclasses import dataclass, field
-from http import HTTPStatus
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Protocol
 
-import msgspec
 import structlog
 
 from chordmq.client.backoff import Backoff
 from chordmq.client.breaker import Breaker, BreakerSettings
 from chordmq.clock import Clock
 from chordmq.errors import ChordMQError
-from chordmq.topology.http import Answer, HttpClient, Unreachable
+from chordmq.topology.calling import Refused, Source
+from chordmq.topology.http import Unreachable
 from chordmq.topology.pipe import Pace, Vitals
-from chordmq.topology.settings import PipesSettings
+from chordmq.topology.upstream import Upstream
 
-ANSWER_S = 15.0
 BACKOFF_MOST_S = 5.0
 BREAKER = BreakerSettings(failures_max=5, rest_first_s=0.5, rest_most_s=BACKOFF_MOST_S)
 FOREIGN_S = 1.0
 """How often to look whether this node leads a partition by now."""
-REDIRECTS_MAX = 3
 
 log = structlog.get_logger(__name__)
-
-
-class Refused(Exception):
-    """A source answered, but not with what it was asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Another cluster: what the registry calls it, and the addresses of its nodes."""
-
-    name: str
-    url: str
-    """One address, or those of several nodes with commas."""
-
-    @property
-    def urls(self) -> list[str]:
-        """Return the addresses, of which any will do to begin with."""
-        return [one.strip().rstrip("/") for one in self.url.split(",") if one.strip()]
 
 
 @dataclass(slots=True, kw_only=True)
 class Traffic:
     """What all pipes of a node share."""
 
-    settings: PipesSettings
     clock: Clock
     pace: Pace
-    context: ssl.SSLContext | None = None
     bytes: int = 0
     failures: int = 0
     chance: random.Random = field(default_factory=random.Random)
@@ -65,77 +40,6 @@ class Traffic:
         if source.name not in self.breakers:
             self.breakers[source.name] = Breaker(source.name, self.chance, BREAKER)
         return self.breakers[source.name]
-
-
-class Caller:
-    """Asks whichever node of a cluster answers, and goes where that one points to."""
-
-    def __init__(self, source: Source, token: str, context: ssl.SSLContext | None) -> None:
-        self.source = source
-        self._token, self._context = token, context
-        self._turn = 0
-        self._client = HttpClient(source.urls[0], token, context)
-
-    async def ask(
-        self, method: str, path: str, *, timeout_s: float, body: bytes = b"", media: str = ""
-    ) -> Answer:
-        """Return the answer, or raise Unreachable or Refused; the next node is asked then."""
-        headers = {"content-type": media} if media else None
-        said = ""
-        try:
-            for _ in range(1 + REDIRECTS_MAX):
-                answer = await self._client.ask(
-                    method, path, timeout_s=timeout_s, headers=headers, body=body
-                )
-                if answer.status < HTTPStatus.MULTIPLE_CHOICES:
-                    return answer
-                said = f"{answer.status}: {answer.body.decode(errors='replace')[:200]}"
-                if answer.status != HTTPStatus.TEMPORARY_REDIRECT:
-                    break
-                parts = urlsplit(answer.headers.get("location", ""))
-                self._move(f"{parts.scheme}://{parts.netloc}")
-        except Unreachable:
-            self._elsewhere()
-            raise
-        self._elsewhere()
-        raise Refused(f"{path}: {said}")
-
-    def close(self) -> None:
-        """Hang up."""
-        self._client.close()
-
-    def _elsewhere(self) -> None:
-        """Begin with the next of the nodes that are known."""
-        self._turn += 1
-        self._move(self.source.urls[self._turn % len(self.source.urls)])
-
-    def _move(self, url: str) -> None:
-        """Talk to another node from now on."""
-        if url != self._client.url:
-            self._client.close()
-            self._client = HttpClient(url, self._token, self._context)
-
-
-async def asked(caller: Caller, path: str) -> dict[str, Any]:
-    """Return the JSON that is found at a place."""
-    answer = await caller.ask("GET", path, timeout_s=ANSWER_S)
-    body: dict[str, Any] = msgspec.json.decode(answer.body)
-    return body
-
-
-async def posted(
-    caller: Caller,
-    path: str,
-    body: bytes,
-    media: str = "",
-    *,
-    method: str = "POST",
-    timeout_s: float = ANSWER_S,
-) -> dict[str, Any]:
-    """Send something, JSON unless told otherwise, and return the JSON that is answered."""
-    answer = await caller.ask(method, path, timeout_s=timeout_s, body=body, media=media)
-    said: dict[str, Any] = msgspec.json.decode(answer.body or b"{}")
-    return said
 
 
 class Target(Protocol):
@@ -165,16 +69,16 @@ class Target(Protocol):
 class Pull:
     """Copies one partition from one source."""
 
-    def __init__(self, source: Source, origin: int, target: Target, traffic: Traffic) -> None:
-        self.source = source
+    def __init__(self, upstream: Upstream, origin: int, target: Target, traffic: Traffic) -> None:
+        self.source = upstream.source
         self.target = target
+        self._upstream = upstream
         self.vitals = Vitals()
         self.error = ""
         self.origin = origin
         self._traffic = traffic
-        self._caller = Caller(source, traffic.settings.token, traffic.context)
         self._backoff = Backoff(traffic.chance, most_s=BACKOFF_MOST_S)
-        self._breaker = traffic.breaker(source)
+        self._breaker = traffic.breaker(upstream.source)
         self._offset: int | None = None
         """Where to go on at the source; None where that must be found out first."""
 
@@ -192,7 +96,7 @@ class Pull:
                     continue
                 await self._attempt()
         finally:
-            self._caller.close()
+            self._upstream.close()
 
     async def _attempt(self) -> None:
         try:
@@ -231,36 +135,18 @@ class Pull:
         """Ask once and store what comes; return how long to wait before the next time."""
         if wait_s := self._wait_s(0):
             return wait_s
+        topic, index = self.target.topic, self.target.index
         if self._offset is None:
-            self._offset = await self._place()
-        answer = await self._ask(self._offset)
-        following = int(answer.headers["chordmq-next-offset"])
-        end = int(answer.headers["chordmq-end-offset"])
-        self._traffic.bytes += len(answer.body)
-        await self.target.take(self.origin, answer.body)
-        self._offset = following
-        self.vitals.lag = max(0, end - following)
-        return self._wait_s(len(answer.body))
+            known = await self.target.known()
+            self._offset = await self._upstream.place(topic, index, self.origin, known)
+        found = await self._upstream.batches(topic, index, self._offset)
+        size = len(found.body)
+        self._traffic.bytes += size
+        await self.target.take(self.origin, found.body)
+        self._offset = found.next_offset
+        self.vitals.lag = max(0, found.end_offset - found.next_offset)
+        return self._wait_s(size)
 
     def _wait_s(self, size: int) -> float:
         clock = self._traffic.clock
         return self._traffic.pace.wait_s(size, clock.monotonic_s(), clock.now_ms())
-
-    async def _place(self) -> int:
-        """Ask the source where there is something new for this partition."""
-        known = {str(origin): offset for origin, offset in (await self.target.known()).items()}
-        answer = await posted(self._caller, f"{self._path}/place", msgspec.json.encode(known))
-        return int(answer["offset"])
-
-    async def _ask(self, offset: int) -> Answer:
-        settings = self._traffic.settings
-        limits = f"max_bytes={settings.batch_bytes}&wait_ms={settings.wait_ms}"
-        return await self._caller.ask(
-            "GET",
-            f"{self._path}/batches?offset={offset}&{limits}",
-            timeout_s=ANSWER_S + settings.wait_ms / 1000,
-        )
-
-    @property
-    def _path(self) -> str:
-        return f"/v1/topics/{self.target.topic}/partitions/{self.target.index}"

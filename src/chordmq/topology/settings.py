@@ -1,7 +1,6 @@
 """What can be set for a node's place in the tree, and for its pipes."""
 
 import re
-import ssl
 from dataclasses import dataclass, field
 
 from chordmq.client.security import Security
@@ -17,7 +16,8 @@ class PipesSettings:
     registry: str = ""
     """URL of the registry that gives this node its role and parent."""
     parent: str = ""
-    """URL of the parent, where there is no registry; of a cluster, those of all its nodes."""
+    """URL of the parent, where there is no registry; of a cluster, those of all its nodes.
+    `kafka://host:9092` copies from an Apache Kafka."""
     node: str = ""
     """What this node is called in the registry; its cluster id if nothing is said."""
     role: str = ""
@@ -34,6 +34,10 @@ class PipesSettings:
     """Topics to copy from the children, regular expressions with commas."""
     token: str = field(default="", repr=False)
     """The token that other nodes ask for."""
+    user: str = ""
+    """The user as whom a Kafka is asked, with SASL."""
+    password: str = field(default="", repr=False)
+    """Its password."""
     registry_token: str = field(default="", repr=False)
     """The token that the registry asks for."""
     wait_ms: int = 20_000
@@ -69,12 +73,17 @@ class PipesSettings:
         parts = [part.partition("=") for part in self.labels.split(",") if part.strip()]
         return {name.strip(): text.strip() for name, _, text in parts}
 
-    def context(self) -> ssl.SSLContext | None:
-        """Return what TLS needs beyond the authorities of the system, if anything."""
-        security = Security(
-            tls_ca=self.tls_ca, tls_certificate=self.tls_certificate, tls_key=self.tls_key
+    @property
+    def security(self) -> Security:
+        """Return who this node is for others, and whom it trusts."""
+        return Security(
+            user=self.user,
+            password=self.password,
+            token="" if self.user else self.token,
+            tls_ca=self.tls_ca,
+            tls_certificate=self.tls_certificate,
+            tls_key=self.tls_key,
         )
-        return security.context()
 
     def check(self) -> None:
         """Raise InvalidSetting for what cannot be meant."""
@@ -86,9 +95,10 @@ class PipesSettings:
             except re.error as error:
                 raise InvalidSetting(f"pipes.{name}: not a regular expression: {error}") from None
         for name in ("registry", "parent", "url"):
-            for text in filter(None, getattr(self, name).split(",")):
-                if not text.strip().startswith(("http://", "https://")):
-                    raise InvalidSetting(f"pipes.{name}: {text!r} is no http:// or https:// URL")
+            text = getattr(self, name)
+            schemes = ("http://", "https://", "kafka://")[: 3 if name == "parent" else 2]
+            if text and not text.startswith(schemes):
+                raise InvalidSetting(f"pipes.{name}: {text!r} begins with none of {schemes}")
         try:
             read_schedule(self.schedule)
         except ValueError as error:
