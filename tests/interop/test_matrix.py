@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.interop.doors.amqp import Amqp
+from tests.interop.doors.amqp1 import Amqp1
 from tests.interop.doors.door import Door, Sample
 from tests.interop.doors.framed import Framed
 from tests.interop.doors.http import Http, HttpRaw
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.interop
 DOORS: dict[str, Door] = {
     "kafka": Kafka(),
     "amqp": Amqp(),
+    "amqp1": Amqp1(),
     "mqtt": Mqtt(),
     "framed": Framed(),
     "provider": Provider(),

@@ -43,7 +43,7 @@ from chordmq.codecs.amqp1.frames import (
     frame,
 )
 from chordmq.codecs.amqp1.values import Symbol
-from chordmq.errors import AuthenticationFailed
+from chordmq.errors import AuthenticationFailed, UnknownQueue
 from chordmq.fronts.amqp1 import links
 from chordmq.fronts.amqp1.addresses import Address, Place
 from chordmq.fronts.amqp1.errors import (
@@ -337,7 +337,8 @@ class Amqp1Connection(Guest[Event]):
     async def check_target(self, address: Address) -> None:
         """Raise unless there is something behind an address; a topic is made if need be."""
         if address.place is Place.QUEUE:
-            self.vhost.queue(address.key, self)
+            if address.key not in self.vhost.queues:
+                raise UnknownQueue(f"no queue '{address.key}' in vhost '{self.vhost.name}'")
         elif address.place is Place.NAME and address.key not in self.vhost.queues:
             await self.topic(address.key, Operation.WRITE)
 

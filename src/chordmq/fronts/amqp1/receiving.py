@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chordmq.broker.partition import Partition
+from chordmq.broker.queues.places import KEY_HEADER, TIME_HEADER
 from chordmq.broker.queues.plans import Plan, make_plan
 from chordmq.broker.queues.translation import properties_of
 from chordmq.codecs.amqp.content import Envelope
@@ -21,6 +23,7 @@ from chordmq.codecs.amqp1.sections import (
     BodyKind,
     Message,
     MessageHeader,
+    MessageProperties,
     read_head,
     read_header,
     split_message,
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 LINK_CREDIT = 1000
 """Messages that a client may send on a link before the first of them are stored."""
 MASK = 2**32 - 1
+OWN_NAMES = (KEY_HEADER, TIME_HEADER)
+"""Application properties that stand for a record's key and time."""
 ACCEPTED, RELEASED = Accepted(), Released()
 FULL = Rejected(error=Error(condition=LIMIT, description="a queue is full"))
 
@@ -236,7 +241,7 @@ class Publisher:
             address.exchange,
             address.key,
             properties_of(message.header, message.head, message.kind, key),
-            b"" if is_simple(message) else write_kept(message),
+            b"" if is_simple(message, is_topic=is_topic) else write_kept(message),
         )
         now_ms = connection.front.listener.clock.now_ms()
         publishing, check = self._publishing, connection.check_publish
@@ -290,14 +295,38 @@ class Publisher:
             await asyncio.wait(self._pending)
 
 
-_SIMPLE = MessageHeader(durable=True)
+_TREATMENTS = (MessageHeader(), MessageHeader(durable=True))
 
 
-def is_simple(message: Message) -> bool:
-    """Return whether a record can say all that a message does."""
+def is_simple(message: Message, *, is_topic: bool) -> bool:
+    """Return whether a record can say all that a message does, to its own kind of clients, too.
+
+    In a topic that is no queue, subject, time and texts have places in the record itself.
+    """
+    if message.kind not in (BodyKind.DATA, BodyKind.NULL) or message.footer:
+        return False
+    if message.header and read_header(message.header) not in _TREATMENTS:
+        return False
+    annotations, said, application = read_head(message.head)
+    if is_topic:
+        said = replace(said, subject=None, creation_time=None)
+    elif application:
+        return False
     return (
-        message.kind in (BodyKind.DATA, BodyKind.NULL)
-        and not message.head
-        and not message.footer
-        and (not message.header or read_header(message.header) == _SIMPLE)
+        not annotations
+        and said == MessageProperties()
+        and all(name in OWN_NAMES or _is_text(value) for name, value in application.items())
     )
+
+
+def _is_text(value: Any) -> bool:
+    """Return whether a value is the same after it was the bytes of a record's header."""
+    if isinstance(value, list):
+        return len(value) > 1 and all(_is_text(one) for one in value)
+    if isinstance(value, bytes):
+        try:
+            value.decode()
+        except UnicodeDecodeError:
+            return True
+        return False
+    return value is None or type(value) is str

@@ -167,6 +167,6 @@ class QueueLink:
 
     def close(self, unsettled: list[Any]) -> None:
         """End, and give back what the client has not settled."""
+        self.session.connection.front.queues.leave(self.queue, self)
         if not self.queue.is_deleted and unsettled:
             self.queue.requeue(unsettled)
-        self.session.connection.front.queues.leave(self.queue, self)
