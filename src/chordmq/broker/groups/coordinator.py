@@ -1,7 +1,7 @@
 """The group coordinator: the groups of all protocols, and the offsets that they have committed."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -10,17 +10,16 @@ from chordmq.broker.alarm import Alarm
 from chordmq.broker.groups.changeover import Changeover
 from chordmq.broker.groups.classic_coordinator import ClassicCoordinator
 from chordmq.broker.groups.classic_groups import Group
-from chordmq.broker.groups.classic_states import State
 from chordmq.broker.groups.consumer_coordinator import ConsumerCoordinator
 from chordmq.broker.groups.consumer_groups import (
     JOINING,
     Beat,
     Beaten,
     ConsumerGroup,
-    ConsumerState,
 )
 from chordmq.broker.groups.consumer_image import Image
 from chordmq.broker.groups.consumer_protocol import CONSUMER
+from chordmq.broker.groups.expiry import idle_since
 from chordmq.broker.groups.log import GROUP_TOPIC, TOPIC
 from chordmq.broker.groups.membership import (
     GroupSnapshot,
@@ -47,6 +46,7 @@ from chordmq.broker.write_queue import Done
 from chordmq.errors import (
     ChordMQError,
     CoordinatorLoading,
+    CoordinatorNotAvailable,
     GroupNotEmpty,
     GroupNotFound,
     GroupSubscribed,
@@ -61,6 +61,8 @@ from chordmq.records.marker import Marker
 log = structlog.get_logger(__name__)
 
 EXPIRY_INTERVAL_S = 600
+COMMIT_TIMEOUT_S = 5.0
+"""How long a commit waits for the copies of the log, as in Kafka; then its outcome is not known."""
 NAME_BYTES_MAX = 2**15 - 1
 """Names and texts longer than this do not fit the log's format."""
 _MINUTE_MS = 60_000
@@ -220,7 +222,7 @@ class GroupCoordinator:
         now_ms = self._host.clock.now_ms()
         records, results = self._offsets.commits(group_id, commits, now_ms, retention_ms)
         if records:
-            await self._write(group_id, records)
+            await _in_time(self._write(group_id, records))
         return results
 
     async def commit_in_transaction(
@@ -237,7 +239,7 @@ class GroupCoordinator:
             self._check_commit(group_id, identity)
         records, results = self._offsets.commits(group_id, commits, self._host.clock.now_ms())
         if records:
-            await self._write(group_id, records, producer)
+            await _in_time(self._write(group_id, records, producer))
         return results
 
     async def end_transaction(self, log_partition: int, marker: Marker) -> None:
@@ -315,9 +317,9 @@ class GroupCoordinator:
         retention_ms = self._host.settings.offsets_retention_minutes * _MINUTE_MS
         for group in self.groups():
             offsets = self._offsets.of_group(group.group_id)
-            idle_since = _idle_since(group, {topic for topic, _ in offsets})
+            since_ms = idle_since(group, {topic for topic, _ in offsets})
             records: list[GroupLogRecord] = [
-                *self._offsets.expire(group.group_id, idle_since, retention_ms, now_ms)
+                *self._offsets.expire(group.group_id, since_ms, retention_ms, now_ms)
             ]
             if len(records) == len(offsets) and group.is_empty:
                 if isinstance(group, ConsumerGroup):
@@ -481,20 +483,10 @@ def _check_lengths(*names: str) -> None:
         raise InvalidRequest("a name in the request is too long")
 
 
-def _idle_since(
-    group: Group | ConsumerGroup, topics: set[str]
-) -> Callable[[str, CommittedOffset], int | None]:
-    """Return the rule that says since when an offset of the group is not in use."""
-    empty_since_ms = -1
-    if isinstance(group, Group) and group.committed is not None:
-        empty_since_ms = group.committed.since_ms
-    unread: set[str] = set()
-    if group.state in (State.STABLE, ConsumerState.STABLE):
-        unread = {topic for topic in topics if not group.subscribes(topic)}
-
-    def since_ms(topic: str, committed: CommittedOffset) -> int | None:
-        if group.is_empty:
-            return max(committed.commit_ms, empty_since_ms)
-        return committed.commit_ms if topic in unread else None
-
-    return since_ms
+async def _in_time(written: Coroutine[None, None, None]) -> None:
+    """Wait for a write, but not for ever; it counts even if nobody waits for it any more."""
+    try:
+        async with asyncio.timeout(COMMIT_TIMEOUT_S):
+            await written
+    except TimeoutError:
+        raise CoordinatorNotAvailable("too few copies have the commit in time") from None
