@@ -5,8 +5,8 @@ import { Loaded, useLoad } from '../loading'
 import type { Decision, Rule, TopicRow, User } from '../model'
 import { Badge, Card, Empty, Field, Form, Table } from '../parts'
 
-const KINDS = ['topic', 'group', 'cluster', 'transactional-id', 'delegation-token', 'user']
-const OPERATIONS = ['all', 'read', 'write', 'create', 'delete', 'alter', 'describe', 'cluster-action', 'describe-configs', 'alter-configs', 'idempotent-write']
+export const KINDS = ['topic', 'group', 'cluster', 'transactional-id', 'delegation-token', 'user']
+export const OPERATIONS = ['all', 'read', 'write', 'create', 'delete', 'alter', 'describe', 'cluster-action', 'describe-configs', 'alter-configs', 'idempotent-write']
 const ASKED = ['describe', 'read', 'write', 'create', 'delete', 'alter', 'describe-configs', 'alter-configs']
 const PRINCIPALS_MAX = 30
 

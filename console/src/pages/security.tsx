@@ -3,10 +3,11 @@ import { useState } from 'react'
 import { ApiError, change, get, part } from '../api'
 import { readJson, time } from '../format'
 import { Loaded, useLoad } from '../loading'
-import type { Quota, Role, StoredRecord, User } from '../model'
+import type { Quota, StoredRecord, User } from '../model'
 import { Badge, Card, DeleteDialog, Dialog, Empty, Field, Form, Page, Table, Tabs } from '../parts'
 import { readNewest } from '../records'
 import type { Place } from '../router'
+import { Roles } from './roles'
 import { Rules } from './rules'
 import { Tokens } from './tokens'
 
@@ -124,57 +125,6 @@ function AddUser({ onClose }: { onClose: () => void }) {
         </label>
       </Form>
     </Dialog>
-  )
-}
-
-function Roles() {
-  const roles = useLoad((signal) => get<{ roles: Role[] }>('v1/roles', signal), 'roles')
-  return (
-    <Loaded from={roles} what="roles">
-      {({ roles: all }) => (
-        <div className="grid">
-          {all.map((role) => (
-            <RoleCard key={role.name} role={role} onChange={roles.reload} />
-          ))}
-        </div>
-      )}
-    </Loaded>
-  )
-}
-
-function RoleCard({ role, onChange }: { role: Role; onChange: () => void }) {
-  const [member, setMember] = useState('')
-  const path = (who: string): string => `v1/roles/${part(role.name)}/members/${part(who)}`
-  return (
-    <Card title={role.name}>
-      <p className="dim">{role.permissions.map((one) => `${one.operation} ${one.kind} ${one.match === 'prefixed' ? `${one.name}*` : one.name}`).join(' · ') || 'allows nothing'}</p>
-      {role.members.map((who) => (
-        <div key={who} className="row">
-          <code>{who}</code>
-          <Form
-            submit={`Take ${role.name} from ${who}`}
-            tone="quiet"
-            onSubmit={async () => {
-              await change('DELETE', path(who))
-              onChange()
-            }}
-          >
-            {null}
-          </Form>
-        </div>
-      ))}
-      <Form
-        submit="Give role"
-        tone=""
-        onSubmit={async () => {
-          await change('PUT', path(/^(User|Group):/.test(member) ? member : `User:${member}`))
-          setMember('')
-          onChange()
-        }}
-      >
-        <Field label="User, or Group:name">{(id) => <input id={id} required value={member} onChange={(event) => setMember(event.target.value)} />}</Field>
-      </Form>
-    </Card>
   )
 }
 
