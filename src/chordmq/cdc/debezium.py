@@ -1,27 +1,15 @@
-"""Changes as Debezium writes them, without schemas: a key, an event, and a tombstone (pure)."""
+"""Changes as Debezium writes them, without schemas: keys, events and heartbeats (pure)."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from chordmq.cdc.change import DELETE, TRUNCATE, Change
+from chordmq.cdc.change import Change
 
 HEARTBEATS = "__debezium-heartbeat."
 
 _ENCODER = msgspec.json.Encoder()
-
-
-class Written(NamedTuple):
-    """A key and a value for the log; a value of None is a tombstone."""
-
-    key: bytes | None
-    value: bytes | None
-
-
-def topic_of(prefix: str, change: Change) -> str:
-    """Return the topic of a table or collection."""
-    return f"{prefix}.{change.place.namespace}.{change.place.name}"
 
 
 def key_of(key: Mapping[str, Any] | None) -> bytes | None:
@@ -47,16 +35,6 @@ def event(change: Change, now_ns: int) -> bytes:
     return _ENCODER.encode(content)
 
 
-def written(change: Change, now_ns: int, *, tombstones: bool) -> list[Written]:
-    """Return what the log gets for one change: an event, and after a delete a tombstone."""
-    key = None if change.op == TRUNCATE else key_of(change.key)
-    found = [Written(key, event(change, now_ns))]
-    if tombstones and change.op == DELETE:
-        found.append(Written(key, None))
-    return found
-
-
-def heartbeat(prefix: str, now_ms: int) -> tuple[str, Written]:
-    """Return the topic and the content of a sign of life."""
-    key = _ENCODER.encode({"serverName": prefix})
-    return HEARTBEATS + prefix, Written(key, _ENCODER.encode({"ts_ms": now_ms}))
+def heartbeat(prefix: str, now_ms: int) -> tuple[bytes, bytes]:
+    """Return key and value of a sign of life."""
+    return _ENCODER.encode({"serverName": prefix}), _ENCODER.encode({"ts_ms": now_ms})

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from chordmq.cdc import debezium
-from chordmq.cdc.change import Change, Spoiled
+from chordmq.cdc.change import DELETE, TRUNCATE, Change, Place, Spoiled
 from chordmq.cdc.settings import Source
 from chordmq.errors import ChordMQError
 from chordmq.iot import envelope
@@ -39,6 +39,8 @@ class Rendering:
         self._prefix = source.prefix
         self._size_max = source.topics.message_bytes_max - OVERHEAD_BYTES
         self._skipped = frozenset(source.skip)
+        self._is_wrapped = source.format == "envelope"
+        self._topics: dict[Place, str] = {}
         self.spoiled = 0
         """Changes that could not be told."""
 
@@ -54,28 +56,34 @@ class Rendering:
 
     def heartbeat(self, now_ms: int) -> Placed:
         """Return a sign of life."""
-        topic, (key, value) = debezium.heartbeat(self._prefix, now_ms)
-        return Placed(topic, NewRecord(now_ms, key, value))
+        key, value = debezium.heartbeat(self._prefix, now_ms)
+        return Placed(debezium.HEARTBEATS + self._prefix, NewRecord(now_ms, key, value))
 
     def _told(self, change: Change, now_ns: int) -> list[Placed]:
-        topic = debezium.topic_of(self._prefix, change)
+        place = change.place
+        topic = self._topics.get(place)
+        if topic is None:
+            topic = self._topics[place] = f"{self._prefix}.{place.namespace}.{place.name}"
         time_ms = now_ns // 1_000_000
         try:
-            rows = debezium.written(change, now_ns, tombstones=self._source.tombstones)
-            if self._source.format == "envelope":
-                rows = [self._wrapped(change, row) for row in rows]
+            key = None if change.op == TRUNCATE else debezium.key_of(change.key)
+            value = debezium.event(change, now_ns)
+            if self._is_wrapped:
+                value = self._wrapped(change, value)
         except _FAULTS as error:
             return self._spoil(change, f"it cannot be written as JSON: {error}", now_ns)
-        size = max(len(row.value or b"") + len(row.key or b"") for row in rows)
+        size = len(value) + len(key or b"")
         if size > self._size_max:
             reason = f"it takes {size} bytes; topics.message_bytes_max allows {self._size_max}"
             return self._spoil(change, reason, now_ns)
-        return [Placed(topic, NewRecord(time_ms, key, value)) for key, value in rows]
+        found = [Placed(topic, NewRecord(time_ms, key, value))]
+        if change.op == DELETE and self._source.tombstones:
+            # Compaction removes a key after such a record, whatever the format.
+            found.append(Placed(topic, NewRecord(time_ms, key, None)))
+        return found
 
-    def _wrapped(self, change: Change, row: debezium.Written) -> debezium.Written:
-        """Return an event in the envelope of the IoT layer; tombstones have no place for one."""
-        if row.value is None:
-            return row
+    def _wrapped(self, change: Change, value: bytes) -> bytes:
+        """Return an event in the envelope of the IoT layer."""
         place = change.place
         metadata = envelope.Metadata(
             message_id=change.id,
@@ -85,8 +93,8 @@ class Rendering:
             message_type=envelope.MessageType.EVENT,
             version=envelope.VERSION,
         )
-        wrapped = envelope.Envelope(metadata=metadata, payload=msgspec.Raw(row.value))
-        return debezium.Written(row.key, msgspec.json.encode(wrapped))
+        wrapped = envelope.Envelope(metadata=metadata, payload=msgspec.Raw(value))
+        return msgspec.json.encode(wrapped)
 
     def _spoil(self, change: Change, reason: str, now_ns: int) -> list[Placed]:
         return self._dead_letter(Spoiled(change.place, change.id, reason, change.key), now_ns)

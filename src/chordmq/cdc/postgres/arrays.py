@@ -8,7 +8,7 @@ from chordmq.cdc.errors import Malformed
 
 def read_array(data: bytes, read: Callable[[bytes], Any]) -> list[Any]:
     """Return an array as a list, of lists where it has several dimensions."""
-    start = data.index(b"=") + 1 if data.startswith(b"[") else 0  # bounds, such as [0:2]=
+    start = data.find(b"=") + 1 if data.startswith(b"[") else 0  # bounds, such as [0:2]=
     try:
         values, end = _list(data, start, read)
     except IndexError:

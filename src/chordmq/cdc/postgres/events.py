@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from chordmq.cdc.change import CREATE, DELETE, READ, TRUNCATE, UPDATE, Change, Spoiled
+from chordmq.cdc.errors import Malformed
 from chordmq.cdc.postgres.pgoutput import Begin, Delete, Insert, Tuple, Update
 from chordmq.cdc.postgres.table import Table
 from chordmq.version import VERSION
 
-FAULTS = (ValueError, ArithmeticError, IndexError, KeyError, TypeError)
+FAULTS = (Malformed, ValueError, ArithmeticError, IndexError, KeyError, TypeError)
 """What a value can raise that is not as its type says."""
 
 

@@ -47,6 +47,7 @@ CHUNK_WAIT_S = 0.05
 REMEMBERED_XIDS = 10_000
 
 Row = Insert | Update | Delete
+ROWS = (Insert, Update, Delete)
 
 
 @asynccontextmanager
@@ -220,10 +221,16 @@ class PostgresStream:
             async with asyncio.timeout(wait_s):
                 messages = await self._replication.receive()
         for message in messages:
-            if isinstance(message, Arrived):
-                await self._arrived(message, changes)
-            else:
+            if isinstance(message, Alive):
                 self._alive(message)
+                continue
+            decoded = decode(message.data)
+            if isinstance(decoded, ROWS):
+                self._row(decoded, message.lsn, changes)
+            elif isinstance(decoded, Relation):
+                self._tables[decoded.oid] = await self.table(decoded)
+            else:
+                self._rarely(decoded, message.lsn, changes)
         return changes
 
     def _alive(self, message: Alive) -> None:
@@ -232,21 +239,12 @@ class PostgresStream:
         if message.wants_reply:
             self._replication.tell(self._stored, self._now_us())
 
-    async def _arrived(self, message: Arrived, changes: list[Change | Spoiled]) -> None:
-        decoded = decode(message.data)
-        if isinstance(decoded, Insert | Update | Delete):
-            self._row(decoded, message.lsn, changes)
-        elif isinstance(decoded, Begin):
+    def _rarely(self, decoded: Decoded, lsn: int, changes: list[Change | Spoiled]) -> None:
+        if isinstance(decoded, Begin):
             self._begin, self._number = decoded, 0
             xid, told = self.position.partial or (None, 0)
             self._skips = told if xid == decoded.xid else 0
-        elif isinstance(decoded, Relation):
-            self._tables[decoded.oid] = await self.table(decoded)
-        else:
-            self._rarely(decoded, message.lsn, changes)
-
-    def _rarely(self, decoded: Decoded, lsn: int, changes: list[Change | Spoiled]) -> None:
-        if isinstance(decoded, Commit):
+        elif isinstance(decoded, Commit):
             assert self._begin is not None, "a commit ends what has begun"
             self._xids.append(self._begin.xid)
             self._begin = None

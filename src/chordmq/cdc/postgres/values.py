@@ -139,7 +139,10 @@ def timestamp_ms(data: bytes) -> int:
 
 
 def zoned_timestamp(data: bytes) -> str:
-    """Read a timestamp with zone; sessions of ours are in UTC, so that the zone is known."""
+    """Read a timestamp with zone; our sessions are in UTC, so that most need no calendar."""
+    if data[-3:] == b"+00" and data[10:11] == b" ":
+        whole, _, fraction = data[:-3].decode().partition(".")
+        return f"{whole[:10]}T{whole[11:]}.{fraction:0<6}Z"
     if data in INFINITE_US:
         return data.decode()
     when = datetime.fromisoformat(_whole_zone(data.decode())).astimezone(UTC)
