@@ -144,7 +144,7 @@ def _latencies(
                 continue
             if message is None:
                 raise TimeoutError(f"no event came in {topic}")
-            found.append((time.time() - at(json.loads(message.value()))) * 1000)
+            found.append((time.time() - at(json.loads(message.value() or b"{}"))) * 1000)
             time.sleep(GAP_S)
     return found
 

@@ -1,0 +1,45 @@
+from chordmq.cdc.change import Snapshot
+from chordmq.cdc.signals import (
+    EXECUTE,
+    STOP,
+    Signal,
+    asked,
+    message,
+    read_message,
+    read_signal,
+)
+
+KNOWN = ["a.x", "a.y"]
+
+
+def test_a_signal_is_read_from_text_or_from_a_document() -> None:
+    said = message(EXECUTE, ["a.x"])
+    assert read_signal(EXECUTE, said["data"]) == Signal(EXECUTE, ("a.x",))
+    assert read_signal(EXECUTE, '{"data-collections": ["a.x"]}') == Signal(EXECUTE, ("a.x",))
+    assert read_message(b'{"type": "stop-snapshot"}') == Signal(STOP, ())
+
+
+def test_what_is_no_signal_asks_for_nothing() -> None:
+    assert read_signal("log", "{}") is None
+    assert read_signal(EXECUTE, "garbage") is None
+    assert read_message(b"garbage") is None
+
+
+def test_tables_wait_behind_each_other_and_not_twice() -> None:
+    first = asked(None, Signal(EXECUTE, ("a.x", "a.z")), KNOWN)
+    assert first == Snapshot(["a.x"])
+    running = Snapshot(["a.x"], ["5"], 7)
+    assert asked(running, Signal(EXECUTE, ("a.y", "a.x")), KNOWN) == Snapshot(
+        ["a.x", "a.y"], ["5"], 7
+    )
+
+
+def test_nothing_known_is_nothing_to_read() -> None:
+    assert asked(None, Signal(EXECUTE, ("a.z",)), KNOWN) is None
+
+
+def test_a_snapshot_is_stopped_as_a_whole_or_for_some_tables() -> None:
+    running = Snapshot(["a.x", "a.y"], ["5"])
+    assert asked(running, Signal(STOP, ()), KNOWN) is None
+    assert asked(running, Signal(STOP, ("a.x",)), KNOWN) == Snapshot(["a.y"])
+    assert asked(running, Signal(STOP, ("a.y",)), KNOWN) == Snapshot(["a.x"], ["5"])
