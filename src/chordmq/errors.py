@@ -158,6 +158,10 @@ class Elsewhere(ChordMQError):
         """Its number, where that is known."""
 
 
+class UnknownRoute(ChordMQError):
+    """No routing rule has this filter."""
+
+
 class NotLeader(Elsewhere):
     """Another node leads this partition."""
 

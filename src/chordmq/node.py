@@ -110,6 +110,7 @@ class Node:
             for name, settings in mqtt_listeners(config.mqtt).items()
         }
         self.mqtt: MqttFront | None = None
+        self.names = Names(read_rules(config.names.rules))
         self.websocket = self._websocket()
         self.metrics = Metrics()
         self.broker: Broker
@@ -251,6 +252,7 @@ class Node:
         self.broker = await asyncio.to_thread(
             Broker, config.data_dir, config.broker, self.clock, flusher, config.acl, clustering
         )
+        self.broker.routing.follow(self.names)
         if config.encryption.keys:
             self.broker.shared.payloads = Payloads(config.encryption, self.clock)
         if self.extensions.interceptors:
@@ -382,9 +384,8 @@ class Node:
 
     async def _open_front(self, name: str, stack: AsyncExitStack) -> None:
         listener = self.fronts[name]
-        names = Names(read_rules(self.config.names.rules))
         opening = Opening(
-            self.broker, listener, self.authenticator, self.metrics, names, closing=stack
+            self.broker, listener, self.authenticator, self.metrics, self.names, closing=stack
         )
         connect = FRONTS[name](opening)
         if connect is None:
@@ -395,10 +396,10 @@ class Node:
 
     async def _open_mqtt(self, stack: AsyncExitStack) -> None:
         """Serve MQTT with and without TLS; sessions are read before the first client comes."""
-        broker, names = self.broker, Names(read_rules(self.config.names.rules))
+        broker = self.broker
         await broker.sessions.loaded.wait()
         await broker.retained.loaded.wait()
-        self.mqtt = front = MqttFront(broker, self.config.mqtt, names, self.authenticator)
+        self.mqtt = front = MqttFront(broker, self.config.mqtt, self.names, self.authenticator)
         self.metrics.add(lambda: mqtt_measures(front))
         broker.topics.watchers.append(front.look_again)
         broker.permissions.listeners.append(front.look_again)
@@ -413,9 +414,8 @@ class Node:
 
     def _open_devices(self, stack: AsyncExitStack) -> None:
         """Look after devices for as long as their clients can reach the node."""
-        names = Names(read_rules(self.config.names.rules))
         self.devices = open_devices(
-            self.broker, self.config.iot, names, self.config.mqtt.retained_max
+            self.broker, self.config.iot, self.names, self.config.mqtt.retained_max
         )
         self.metrics.add(lambda: device_measures(self.devices))
         self._run(self.devices.run(), stack)
@@ -428,7 +428,7 @@ class Node:
             broker=self._serving_broker,
             listener=self.http,
             settings=config.websocket,
-            names=Names(read_rules(config.names.rules)),
+            names=self.names,
             authenticator=lambda: self.authenticator,
             is_closed=not is_open,
             knows_name=lambda host: not checks_names or is_local_name(host),

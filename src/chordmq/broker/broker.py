@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from chordmq.broker.producers import Incarnation
 from chordmq.broker.queues.queues import Queues
 from chordmq.broker.remote_reads import RemoteReads
 from chordmq.broker.retained import RetainedMessages
+from chordmq.broker.routing import Routing
 from chordmq.broker.security.permissions import AclSettings, Permissions
 from chordmq.broker.sessions import Sessions
 from chordmq.broker.settings import BrokerSettings
@@ -121,6 +123,11 @@ class Broker:
         self.upkeep = Upkeep(directory, self.partitions, settings, self.shared)
         self._producer_ids: Iterator[int] = iter(())
         self._producer_ids_lock = asyncio.Lock()
+
+    @cached_property
+    def routing(self) -> Routing:
+        """Return the rules by which names with levels find their topics."""
+        return Routing(self.image)
 
     @property
     def settings(self) -> BrokerSettings:

@@ -7,7 +7,7 @@ otherwise. A name without levels is that of a log topic.
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from chordmq.broker.subscriptions import (
     matches,
     overlaps,
 )
-from chordmq.errors import InvalidPattern, InvalidSetting
+from chordmq.errors import InvalidPattern, InvalidSetting, InvalidTopicName
 from chordmq.records.record import Headers, NewRecord, Record
 
 NAME_HEADER = "chordmq.topic"
@@ -33,6 +33,7 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
 _PLACE = re.compile(r"\{([0-9]{1,3})\}")
 _CUT_SHORT = f".{{{TOPIC_LENGTH_MAX}}}"
 """Log topics that may stand for longer levels."""
+_TOPIC = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_LENGTH_MAX}}}")
 _RULE = re.compile(r"(\S+)\s*->\s*([A-Za-z0-9._-]{1,249})(?:\s+(\S+))?")
 
 
@@ -76,20 +77,41 @@ class Names:
     """The rules in force; all fronts ask the same."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
-        self._rules = list(rules)
+        self._rules: list[Rule] = []
         self._tree: FilterTree[int] = FilterTree()
-        for number, rule in enumerate(self._rules):
+        self.watchers: list[Callable[[], None]] = []
+        """Told when the rules have changed."""
+        self.change(rules)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the rules, in the order in which they are asked."""
+        return tuple(self._rules)
+
+    def change(self, rules: Iterable[Rule]) -> None:
+        """Go by other rules from now on."""
+        rules = list(rules)
+        if rules == self._rules:
+            return
+        self._rules, self._tree = rules, FilterTree()
+        for number, rule in enumerate(rules):
             self._tree.add(rule.filter, number)
+        for watcher in self.watchers:
+            watcher()
+
+    def rule_of(self, name: str) -> Rule | None:
+        """Return the rule that says where messages of a name go; None if none does."""
+        number = min(self._tree.find(name), default=None)
+        return None if number is None else self._rules[number]
 
     def destination(self, name: str) -> Destination:
         """Return where messages of a name go; raise InvalidTopicName if it is none."""
         if SEPARATOR not in name:
             return Destination(name, None)
         check_name(name)
-        number = min(self._tree.find(name), default=None)
+        rule = self.rule_of(name)
         levels = name.split(SEPARATOR)
-        if number is not None:
-            rule = self._rules[number]
+        if rule is not None:
             return Destination(rule.topic, _key(rule.key, levels))
         key = levels[2].encode() if len(levels) > 2 else None
         return Destination(_topic(levels), key)
@@ -121,6 +143,15 @@ def read_rules(text: str) -> list[Rule]:
             raise InvalidSetting(f"names.rules: {error}") from None
         rules.append(rule)
     return rules
+
+
+def check_rule(rule: Rule) -> None:
+    """Raise InvalidPattern, or InvalidTopicName, for a rule that makes no sense."""
+    check_filter(rule.filter)
+    if _TOPIC.fullmatch(rule.topic) is None or rule.topic.startswith("__"):
+        raise InvalidTopicName(f"{rule.topic[:100]!r} cannot be the log topic of a rule")
+    if rule.key is not None and not rule.key:
+        raise InvalidPattern("an empty key; leave it out for none")
 
 
 def plain_topic(name: str) -> str:

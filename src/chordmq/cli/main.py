@@ -37,6 +37,7 @@ COMMANDS = {
     "groups": ("chordmq.cli.groups", "app"),
     "consumers": ("chordmq.cli.consumers", "consumers"),
     "queues": ("chordmq.cli.queues", "queues"),
+    "routes": ("chordmq.cli.routes", "app"),
     "devices": ("chordmq.cli.devices", "app"),
     "cluster": ("chordmq.cli.cluster", "app"),
     "registry": ("chordmq.cli.registry", "app"),

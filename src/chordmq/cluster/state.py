@@ -26,6 +26,7 @@ SECRET = "secret"  # noqa: S105 (a key, not what lies there)
 ACLS = "acl/"
 ROLES = "roles/"
 QUOTAS = "quotas/"
+ROUTES = "routes/"
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -136,6 +137,14 @@ class Settings(Value, frozen=True, kw_only=True):
     """Settings by name, as given."""
 
     settings: dict[str, str]
+
+
+class RouteState(Value, frozen=True, kw_only=True):
+    """Where messages go whose names match the filter that the entry is called by."""
+
+    topic: str
+    key: str | None = None
+    rank: int = 0
 
 
 def broker_key(broker: int) -> str:

@@ -23,6 +23,7 @@ STATUSES: dict[type[ChordMQError], HTTPStatus] = {
     errors.TopicDeletionDisabled: HTTPStatus.FORBIDDEN,
     errors.GroupNotFound: HTTPStatus.NOT_FOUND,
     errors.UnknownQueue: HTTPStatus.NOT_FOUND,
+    errors.UnknownRoute: HTTPStatus.NOT_FOUND,
     errors.UnknownExchange: HTTPStatus.NOT_FOUND,
     errors.QueueLocked: HTTPStatus.CONFLICT,
     errors.DeclaredOtherwise: HTTPStatus.CONFLICT,

@@ -66,6 +66,7 @@ CODES: dict[type[ChordMQError], int] = {
     errors.GroupNotEmpty: 68,
     errors.GroupNotFound: 69,
     errors.UnknownQueue: 69,
+    errors.UnknownRoute: 42,
     errors.UnknownExchange: 69,
     errors.QueueLocked: 42,
     errors.DeclaredOtherwise: 42,

@@ -83,6 +83,7 @@ class MqttFront:
     async def run(self) -> None:
         """Serve until cancelled: load sessions, then store their progress from time to time."""
         async with asyncio.TaskGroup() as self.tasks:
+            self.names.watchers.append(self.reroute)
             self._note_topics()
             self.groups.load()
             await self.register.open()
@@ -175,13 +176,7 @@ class MqttFront:
         if reach in self._reaches:
             self._reaches[reach] += 1
             return
-        new = [
-            partition
-            for topic in self._readable()
-            if reach.covers(topic.name)
-            for partition in topic.partitions
-            if partition not in self.tails
-        ]
+        new = [partition for partition in self._partitions() if reach.covers(partition.topic)]
         # Of what other nodes lead, they know the end.
         extents = await self.broker.bounds.of(new) if new else {}
         self._reaches[reach] += 1
@@ -242,6 +237,29 @@ class MqttFront:
                 reader.look_again()
             if session.connection is not None:
                 session.connection.look_again()
+
+    def reroute(self) -> None:
+        """Follow a change of the rules: filters may find something in other log topics now."""
+        self._reaches.clear()
+        for session in self.sessions.values():
+            session.forget_reaches()
+            self._reaches.update(session.reaches())
+        unfollowed = [one for one in self._partitions() if self._is_reached(one.topic)]
+        self.tasks.create_task(self._follow_ends(unfollowed))
+        self.look_again()
+
+    async def _follow_ends(self, partitions: list[Partition]) -> None:
+        try:
+            extents = await self.broker.bounds.of(partitions)
+        except NotLeader:
+            return  # whoever subscribes next asks again
+        for partition, extent in extents.items():
+            self._follow(partition, extent.end)
+
+    def _partitions(self) -> Iterator[Partition]:
+        """Yield what could be followed, and is not."""
+        for topic in self._readable():
+            yield from (one for one in topic.partitions if one not in self.tails)
 
     def _follow_new(self, grown: list[Topic]) -> None:
         """Follow the ends of new partitions, from their beginning."""

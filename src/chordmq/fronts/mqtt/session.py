@@ -355,6 +355,10 @@ class Session:
             if self._sequences[one.topic_id, one.partition] >= one.sequence:
                 self.arrivals[one.id] = one
 
+    def forget_reaches(self) -> None:
+        """Look again which log topics the client's filters may find something in."""
+        self._reaches = None
+
     def reaches(self) -> list[Reach]:
         """Return which log topics the client's filters may find something in."""
         if self._reaches is None:
