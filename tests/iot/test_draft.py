@@ -15,6 +15,7 @@ from chordmq.iot.devices import Address, Subject
 from chordmq.iot.draft import Draft
 from chordmq.iot.flow import Flow, SlowConsumer
 from chordmq.iot.messages import Incoming
+from chordmq.iot.shadow import Limits
 from chordmq.records.dead_letter import REASON_HEADER
 
 RULES = Rules(patience=Patience(timeout_ms=1000, retry_ms=100, attempts_max=3, kept_ms=5000))
@@ -284,3 +285,28 @@ def test_whatever_happens_order_and_credit_hold(
         assert len(under_way) <= credit
     order = [issued.index(one) for one in first_sent]
     assert order == sorted(order)
+
+
+def test_shadows_with_names_live_beside_the_one_without() -> None:
+    """E9: each has its own version and delta; who forgets the device forgets them all."""
+    bench = Bench()
+    bench.send(devices.SHADOW_UPDATE, {"state": {"desired": {"heat": 20}}})
+    update = devices.NAMED_SHADOW_UPDATE
+    step = bench.send(update, {"state": {"desired": {"ssid": "x"}}}, name="network")
+    root = "iotsphere/devices/d7/shadow/name/network/update"
+    assert [one.name for one in step.outgoing] == [f"{root}/accepted", f"{root}/delta"]
+    stale = bench.send(update, {"state": {"desired": {"ssid": "y"}}, "version": 7}, name="network")
+    assert [one.name for one in stale.outgoing] == [f"{root}/rejected"]
+    assert bench.desk.shadows["d7"].desired == {"heat": 20}
+    assert bench.desk.shadows["d7/network"].version == 1
+    bench.send(devices.FORGET, {})
+    assert bench.desk.shadows == {}
+    assert bench.desk.shadow_names == {}
+
+
+def test_a_device_has_so_many_shadows_with_names_and_no_more() -> None:
+    """E9: what has a name is bounded, too."""
+    bench = Bench(Rules(limits=Limits(names_max=2)))
+    for name in ("a", "b", "c"):
+        bench.send(devices.NAMED_SHADOW_UPDATE, {"state": {"reported": {"x": 1}}}, name=name)
+    assert sorted(bench.desk.shadows) == ["d7/a", "d7/b"]

@@ -187,3 +187,22 @@ def test_who_commands_a_device_is_in_the_audit_trail(start_node: StartNode) -> N
         "node, command.cancelled: d7 dim c1",
     }
     until(lambda: wanted <= acts())
+
+
+def test_a_shadow_with_a_name_is_changed_over_http_and_told_over_mqtt(
+    node: RunningNode, name: str
+) -> None:
+    """E9: the same rules for each shadow; a conflict answers with the one that was asked for."""
+    update = {"state": {"desired": {"ssid": "home"}}}
+    with Asker(node) as ask, Thing(node, name) as thing:
+        found = ask.ok("PATCH", f"/{name}/shadow?name=network", update)
+        assert found["version"] == 1
+        delta = thing.wait_for("shadow/name/network/update/delta")
+        assert delta["state"] == {"ssid": "home"}
+        assert ask("GET", f"/{name}/shadow").status_code == 404
+        stale = ask("PATCH", f"/{name}/shadow?name=network", {**update, "version": 9})
+        assert stale.status_code == 409
+        assert stale.json()["version"] == 1
+        ask.ok("DELETE", f"/{name}/shadow?name=network&version=1")
+        assert ask("GET", f"/{name}/shadow?name=network").status_code == 404
+        assert ask("PATCH", f"/{name}/shadow?name=a%2Fb", update).status_code == 400

@@ -60,6 +60,8 @@ class Desk:
         self.rules = rules
         self.devices: dict[str, Device] = {}
         self.shadows: dict[str, Shadow] = {}
+        """By `devices.shadow_place`."""
+        self.shadow_names: dict[str, dict[str, None]] = {}
         self.commands: dict[str, dict[str, Command]] = {}
         self.progress = Progress()
         self._deadlines = Deadlines()
@@ -72,7 +74,10 @@ class Desk:
         elif isinstance(entry, Device):
             self.devices[entry.id] = entry
         elif isinstance(entry, ShadowOf):
-            self.shadows[entry.device] = entry.shadow
+            self.shadows[entry.place] = entry.shadow
+            device, _, name = entry.place.partition("/")
+            if name:
+                self.shadow_names.setdefault(device, {})[name] = None
         elif isinstance(entry, Command):
             self.commands.setdefault(entry.device, {})[entry.id] = entry
             self._deadlines.set(f"{entry.device}/{entry.id}", self._end(entry))
@@ -85,6 +90,10 @@ class Desk:
             self.devices.pop(rest, None)
         elif kind == SHADOW:
             self.shadows.pop(rest, None)
+            device, _, name = rest.partition("/")
+            self.shadow_names.get(device, {}).pop(name, None)
+            if not self.shadow_names.get(device):
+                self.shadow_names.pop(device, None)
         else:
             device, _, command = rest.partition("/")
             self.commands.get(device, {}).pop(command, None)

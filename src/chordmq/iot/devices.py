@@ -3,6 +3,7 @@
 iotsphere/devices/{id}/telemetry/{name}          iotsphere/devices/{id}/status
 iotsphere/devices/{id}/events/{name}             iotsphere/devices/{id}/presence
 iotsphere/devices/{id}/shadow/get|update|delete  …/accepted, …/rejected, shadow/update/delta
+iotsphere/devices/{id}/shadow/name/{name}/get|update|delete  and the same
 iotsphere/devices/{id}/commands/{name}/issue|cancel|request|response|status
 """
 
@@ -55,6 +56,20 @@ SHADOW_GET = Subject("shadow/get", MessageType.COMMAND, Sender.CLIENT)
 SHADOW_UPDATE = Subject("shadow/update", MessageType.COMMAND, Sender.CLIENT)
 SHADOW_DELETE = Subject("shadow/delete", MessageType.COMMAND, Sender.CLIENT)
 SHADOW_DELTA = Subject("shadow/update/delta", MessageType.NOTIFICATION, Sender.NODE)
+NAMED_SHADOW = "shadow/name"
+NAMED_SUBJECTS = {
+    one: Subject(one.path.replace("shadow", f"{NAMED_SHADOW}/{PLACE}", 1), one.type, one.sender)
+    for one in (SHADOW_GET, SHADOW_UPDATE, SHADOW_DELETE, SHADOW_DELTA)
+}
+"""What is said of a shadow with a name, by what is said of the one without."""
+SHADOW_SUBJECTS = (
+    SHADOW_GET, SHADOW_UPDATE, SHADOW_DELETE,
+    *(NAMED_SUBJECTS[one] for one in (SHADOW_GET, SHADOW_UPDATE, SHADOW_DELETE)),
+)  # fmt: skip
+NAMED_SHADOW_GET = NAMED_SUBJECTS[SHADOW_GET]
+NAMED_SHADOW_UPDATE = NAMED_SUBJECTS[SHADOW_UPDATE]
+NAMED_SHADOW_DELETE = NAMED_SUBJECTS[SHADOW_DELETE]
+NAMED_SHADOW_DELTA = NAMED_SUBJECTS[SHADOW_DELTA]
 COMMAND_ISSUE = Subject("commands/{name}/issue", MessageType.COMMAND, Sender.CLIENT)
 COMMAND_CANCEL = Subject("commands/{name}/cancel", MessageType.COMMAND, Sender.CLIENT)
 COMMAND_REQUEST = Subject("commands/{name}/request", MessageType.COMMAND, Sender.NODE)
@@ -63,7 +78,7 @@ COMMAND_STATUS = Subject("commands/{name}/status", MessageType.NOTIFICATION, Sen
 
 ACCEPTED = {
     asked: Subject(f"{asked.path}/accepted", MessageType.RESPONSE, Sender.NODE)
-    for asked in (REGISTER, FORGET, SHADOW_GET, SHADOW_UPDATE, SHADOW_DELETE)
+    for asked in (REGISTER, FORGET, *SHADOW_SUBJECTS)
 }
 REJECTED = {
     asked: Subject(f"{asked.path}/rejected", MessageType.RESPONSE, Sender.NODE)
@@ -72,7 +87,7 @@ REJECTED = {
 SUBJECTS = (
     TELEMETRY, EVENT, STATUS, PRESENCE, REGISTER, FORGET, SHADOW_GET, SHADOW_UPDATE, SHADOW_DELETE,
     SHADOW_DELTA, COMMAND_ISSUE, COMMAND_CANCEL, COMMAND_REQUEST, COMMAND_RESPONSE, COMMAND_STATUS,
-    *ACCEPTED.values(), *REJECTED.values(),
+    *NAMED_SUBJECTS.values(), *ACCEPTED.values(), *REJECTED.values(),
 )  # fmt: skip
 
 
@@ -82,7 +97,7 @@ class Address(NamedTuple):
     device: str
     subject: Subject
     name: str = ""
-    """Of a measure, an event or a command."""
+    """Of a measure, an event, a command or a shadow."""
 
     def __str__(self) -> str:
         return f"{ROOT}/{self.device}/{self.subject.path.replace(PLACE, self.name)}"
@@ -107,6 +122,8 @@ def parse(name: str) -> Address | None:
     first, _, rest = path.partition("/")
     if first in _OPEN and rest:
         return Address(device, _OPEN[first], rest)
+    if path.startswith(f"{NAMED_SHADOW}/"):
+        first, rest = NAMED_SHADOW, path.removeprefix(f"{NAMED_SHADOW}/")
     inner, _, last = rest.partition("/")
     subject = _NAMED.get((first, last))
     return Address(device, subject, inner) if subject is not None and inner else None
@@ -119,6 +136,18 @@ def check_id(device: str) -> str:
             f"{device[:40]!r} is no id of a device: 1 to {ID_LENGTH_MAX} characters without / + #"
         )
     return device
+
+
+def shadow_place(device: str, name: str) -> str:
+    """Return under what a device's shadow is kept: the device, and the name if it has one."""
+    return f"{device}/{name}" if name else device
+
+
+def check_shadow_name(name: str) -> str:
+    """Return the name of a shadow, or raise InvalidRequest if none can have it."""
+    if name and not _ID.fullmatch(name):
+        raise InvalidRequest(f"{name[:40]!r} is no name of a shadow")
+    return name
 
 
 def check_command_name(name: str) -> str:

@@ -58,8 +58,8 @@ class Draft:
             known or Gone(f"{DEVICE}/{device}") for device, known in self._devices.items()
         ]
         entries += (
-            Gone(f"{SHADOW}/{device}") if found is None else ShadowOf(device, found)
-            for device, found in self._shadows.items()
+            Gone(f"{SHADOW}/{place}") if found is None else ShadowOf(place, found)
+            for place, found in self._shadows.items()
         )
         entries += (
             command or Gone(f"{COMMAND}/{'/'.join(place)}")
@@ -118,9 +118,19 @@ class Draft:
             return self._devices[device]
         return self._desk.devices.get(device)
 
-    def _shadow(self, device: str) -> Shadow:
-        known = self._shadows if device in self._shadows else self._desk.shadows
-        return known.get(device) or Shadow()
+    def _shadow(self, address: Address) -> Shadow:
+        place = _place(address)
+        known = self._shadows if place in self._shadows else self._desk.shadows
+        return known.get(place) or Shadow()
+
+    def _shadow_names(self, device: str) -> set[str]:
+        """Return the names of a device's shadows that have one."""
+        found = set(self._desk.shadow_names.get(device, ()))
+        for place, after in self._shadows.items():
+            of, _, name = place.partition("/")
+            if of == device and name:
+                (found.discard if after is None else found.add)(name)
+        return found
 
     def _command(self, device: str, command: str) -> Command | None:
         if (device, command) in self._commands:
@@ -169,16 +179,22 @@ class Draft:
         if self._device(address.device) is None:
             raise UnknownDevice(f"no device {address.device!r}")
         self._devices[address.device] = None
-        if self._shadow(address.device).version:
-            self._shadows[address.device] = None
+        for name in ("", *self._shadow_names(address.device)):
+            self._forget_shadow(address, name)
         for command in self._desk.commands.get(address.device, {}):
             self._commands[address.device, command] = None
         for device, command in self._commands:
             if device == address.device:
                 self._commands[device, command] = None
-        self._keep_delta(address.device, b"")
         self._accept(address, message, None, {})
         self._audit(message, "device.forget", address.device)
+
+    def _forget_shadow(self, address: Address, name: str) -> None:
+        subject = devices.NAMED_SHADOW_UPDATE if name else devices.SHADOW_UPDATE
+        place = address._replace(subject=subject, name=name)
+        if self._shadow(place).version:
+            self._shadows[_place(place)] = None
+        self._keep_delta(place, b"")
 
     def hear_status(self, address: Address, message: Message) -> None:
         """Note what a device, or its will, says of itself: `online` if it is there, or `offline`.
@@ -202,7 +218,7 @@ class Draft:
 
     def get_shadow(self, address: Address, message: Message) -> None:
         """Tell the whole shadow."""
-        found = self._shadow(address.device)
+        found = self._shadow(address)
         if found.is_deleted:
             raise UnknownDevice(f"{address.device} has no shadow")
         self._accept(address, message, found, shown(found))
@@ -210,25 +226,27 @@ class Draft:
     def update_shadow(self, address: Address, message: Message) -> None:
         """Change the shadow, and tell the device what it should do about it."""
         update = read(message, shadow.Update)
-        before = self._shadow(address.device)
+        before = self._shadow(address)
+        if not before.version and address.name:
+            shadow.check_count(len(self._shadow_names(address.device)), self._rules.limits)
         after = shadow.updated(before, update, self._rules.limits, self._now_ms)
-        self._shadows[address.device] = after
+        self._shadows[_place(address)] = after
         told = {"state": update.state, "version": after.version, "timestamp": after.timestamp}
         if update.client_token is not None:
             told["client_token"] = update.client_token
         self._accept(address, message, after, told)
-        self._tell_delta(address.device, before, after)
+        self._tell_delta(address, before, after)
 
     def delete_shadow(self, address: Address, message: Message) -> None:
         """Delete the shadow; its version stays, so that nobody with an old one can write."""
         asked = read(message, _Deletion)
-        before = self._shadow(address.device)
+        before = self._shadow(address)
         if before.is_deleted:
             raise UnknownDevice(f"{address.device} has no shadow")
         after = shadow.deleted(before, self._now_ms, asked.version)
-        self._shadows[address.device] = after
+        self._shadows[_place(address)] = after
         self._accept(address, message, after, {"version": after.version})
-        self._tell_delta(address.device, before, after)
+        self._tell_delta(address, before, after)
 
     def issue(self, address: Address, message: Message) -> None:
         """Take a command; one that was issued before is answered with how far it is."""
@@ -330,11 +348,11 @@ class Draft:
         )
         self._publish(request, told, command.id, headers)
 
-    def _tell_delta(self, device: str, before: Shadow, after: Shadow) -> None:
+    def _tell_delta(self, address: Address, before: Shadow, after: Shadow) -> None:
         delta = after.delta
         if not delta:
             if before.delta:
-                self._keep_delta(device, b"")
+                self._keep_delta(address, b"")
             return
         told = {
             "state": delta,
@@ -342,11 +360,11 @@ class Draft:
             "version": after.version,
             "timestamp": after.timestamp,
         }
-        self._publish(Address(device, devices.SHADOW_DELTA), told, None, is_retained=True)
+        self._publish(_delta(address), told, None, is_retained=True)
 
-    def _keep_delta(self, device: str, value: bytes) -> None:
-        name = str(Address(device, devices.SHADOW_DELTA))
-        self._outgoing.append(Outgoing(device, name, value or None, is_retained=True))
+    def _keep_delta(self, address: Address, value: bytes) -> None:
+        name = str(_delta(address))
+        self._outgoing.append(Outgoing(address.device, name, value or None, is_retained=True))
 
     def _tell_presence(self, device: str) -> None:
         known = self._device(device)
@@ -360,7 +378,8 @@ class Draft:
         self._reply(address._replace(subject=subject), message, told)
 
     def _reject(self, address: Address, message: Message, error: ChordMQError) -> None:
-        version = self._shadow(address.device).version
+        known = self._shadow(address)
+        version = known.version
         self._answers[message.id] = Refusal(error, version)
         subject = devices.REJECTED.get(address.subject)
         if subject is None:
@@ -369,8 +388,7 @@ class Draft:
         if address.subject.path.startswith("shadow/"):
             told["version"] = version
         if isinstance(error, StaleVersion):
-            told["state"] = {"desired": self._shadow(address.device).desired}
-            told["state"]["reported"] = self._shadow(address.device).reported
+            told["state"] = {"desired": known.desired, "reported": known.reported}
         self._reply(address._replace(subject=subject), message, told)
 
     def _reply(self, address: Address, message: Message, told: Any) -> None:
@@ -427,10 +445,24 @@ _HANDLERS: dict[Subject, Callable[[Draft, Address, Message], None]] = {
     devices.SHADOW_GET: Draft.get_shadow,
     devices.SHADOW_UPDATE: Draft.update_shadow,
     devices.SHADOW_DELETE: Draft.delete_shadow,
+    devices.NAMED_SHADOW_GET: Draft.get_shadow,
+    devices.NAMED_SHADOW_UPDATE: Draft.update_shadow,
+    devices.NAMED_SHADOW_DELETE: Draft.delete_shadow,
     devices.COMMAND_ISSUE: Draft.issue,
     devices.COMMAND_CANCEL: Draft.cancel,
     devices.COMMAND_RESPONSE: Draft.respond,
 }
+
+
+def _place(address: Address) -> str:
+    """Return under what the shadow is kept that a message is about."""
+    is_named = address.subject.path.startswith(devices.NAMED_SHADOW)
+    return devices.shadow_place(address.device, address.name if is_named else "")
+
+
+def _delta(address: Address) -> Address:
+    subject = devices.NAMED_SHADOW_DELTA if address.name else devices.SHADOW_DELTA
+    return address._replace(subject=subject)
 
 
 def _moved(device: Device, node: int | None, now_ms: int) -> Device:

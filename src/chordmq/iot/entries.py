@@ -1,7 +1,8 @@
 """What the store keeps of devices, and how the topic `__devices` writes it (pure).
 
-The topic is compacted. A key is `d/<device>`, `s/<device>`, `c/<device>/<command>` or `p`, a value
-is MessagePack: a device, its shadow, a command, and how far the service is. No value: it is gone.
+The topic is compacted. A key is `d/<device>`, `s/<device>`, `s/<device>/<name>`,
+`c/<device>/<command>` or `p`, a value is MessagePack: a device, its shadow, one of its named
+shadows, a command, and how far the service is. No value: it is gone.
 """
 
 from typing import Any, NamedTuple
@@ -47,9 +48,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShadowOf(NamedTuple):
-    """The shadow of a device."""
+    """The shadow of a device, and under what it is kept: the device, or the device and a name."""
 
-    device: str
+    place: str
     shadow: Shadow
 
 
@@ -71,7 +72,7 @@ def key_of(entry: Entry) -> str:
     if isinstance(entry, Device):
         return f"{DEVICE}/{entry.id}"
     if isinstance(entry, ShadowOf):
-        return f"{SHADOW}/{entry.device}"
+        return f"{SHADOW}/{entry.place}"
     if isinstance(entry, Command):
         return f"{COMMAND}/{entry.device}/{entry.id}"
     return PROGRESS

@@ -21,6 +21,8 @@ class Limits:
 
     size_max: int = 32 * 1024
     depth_max: int = 8
+    names_max: int = 25
+    """Shadows with a name that a device may have."""
 
 
 class Sections(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -149,6 +151,12 @@ def restricted(metadata: Document, to: Document) -> Document:
         for name, value in to.items()
         if name in metadata
     }
+
+
+def check_count(count: int, limits: Limits) -> None:
+    """Raise InvalidShadow if a device has as many shadows with names as it may."""
+    if count >= limits.names_max:
+        raise InvalidShadow(f"the device has {count} shadows with names, which is the limit")
 
 
 def check_depth(document: Document, depth_max: int) -> None:

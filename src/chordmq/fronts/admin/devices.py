@@ -18,7 +18,14 @@ from chordmq.fronts.admin.call import JSON, Call
 from chordmq.iot import devices as subjects
 from chordmq.iot.commands import Command, Issue
 from chordmq.iot.desk import shown
-from chordmq.iot.devices import Address, Device, Registration, check_command_name, check_id
+from chordmq.iot.devices import (
+    Address,
+    Device,
+    Registration,
+    check_command_name,
+    check_id,
+    check_shadow_name,
+)
 from chordmq.iot.shadow import Document, Shadow, Update
 
 WAIT_MS_MAX = 60_000
@@ -60,8 +67,14 @@ class Conflict(msgspec.Struct, frozen=True):
     shadow: ShadowView
 
 
-class DeletionQuery(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """The version that the shadow must have."""
+class ShadowQuery(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Which shadow: the one without a name, or one that has this name."""
+
+    name: str = ""
+
+
+class DeletionQuery(ShadowQuery, frozen=True, kw_only=True):
+    """Which shadow, and the version that it must have."""
 
     version: int | None = None
 
@@ -120,22 +133,24 @@ async def forget_device(call: Call) -> None:
     await _ask(call, subjects.FORGET, {})
 
 
-async def show_shadow(call: Call) -> ShadowView:
-    """Show the shadow of a device."""
+async def show_shadow(call: Call, query: ShadowQuery) -> ShadowView:
+    """Show a shadow of a device: the one without a name, or one with."""
     _check(call, Operation.READ)
     device = call.path("device")
-    found = call.shared.devices().desk.shadows.get(device)
-    if found is None or found.is_deleted:
-        raise UnknownDevice(f"{device[:100]!r} has no shadow")
+    found = _shadow(call, query)
+    if found.is_deleted:
+        raise UnknownDevice(f"{device[:100]!r} has no such shadow")
     return _view(found)
 
 
-async def update_shadow(call: Call, body: Update) -> Any:
+async def update_shadow(call: Call, query: ShadowQuery, body: Update) -> Any:
     """Change fields of a shadow: null deletes one; a conflict answers with what it is now."""
+    subject = subjects.NAMED_SHADOW_UPDATE if query.name else subjects.SHADOW_UPDATE
+    name = check_shadow_name(query.name)
     try:
-        found: Shadow = await _ask(call, subjects.SHADOW_UPDATE, body)
+        found: Shadow = await _ask(call, subject, body, name)
     except StaleVersion as error:
-        now = call.shared.devices().desk.shadows.get(call.path("device"), Shadow())
+        now = _shadow(call, query)
         conflict = Conflict(type(error).__name__, str(error), now.version, _view(now))
         return as_json(conflict, HTTPStatus.CONFLICT)
     return _view(found)
@@ -143,7 +158,13 @@ async def update_shadow(call: Call, body: Update) -> Any:
 
 async def delete_shadow(call: Call, query: DeletionQuery) -> None:
     """Delete a shadow; its version goes on, so that nobody with an old one can write."""
-    await _ask(call, subjects.SHADOW_DELETE, {"version": query.version})
+    subject = subjects.NAMED_SHADOW_DELETE if query.name else subjects.SHADOW_DELETE
+    await _ask(call, subject, {"version": query.version}, check_shadow_name(query.name))
+
+
+def _shadow(call: Call, query: ShadowQuery) -> Shadow:
+    place = subjects.shadow_place(call.path("device"), query.name)
+    return call.shared.devices().desk.shadows.get(place) or Shadow()
 
 
 async def issue_command(call: Call, query: WaitQuery, body: NewCommand) -> Command:
