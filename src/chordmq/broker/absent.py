@@ -1,6 +1,7 @@
 """A partition that other nodes hold: known by name and leader, and read over the links."""
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Protocol
 
@@ -34,6 +35,14 @@ class Reads(Protocol):
         """Want no answer any more."""
         ...
 
+    def answered(self, number: int) -> None:
+        """Take note that the leader has pushed what was asked for."""
+        ...
+
+    def repeat(self, number: int) -> None:
+        """Ask again."""
+        ...
+
 
 class AbsentPartition(Partition):
     """Has nothing of its own: reads give what has come from a copy, and ask for what has not.
@@ -51,6 +60,12 @@ class AbsentPartition(Partition):
         self._refused: dict[int, int] = {}
         """Where to go on instead of offsets that no log holds."""
         self._is_retrying = False
+        self._woken = 0
+        """How many were woken last."""
+        self.pushed_s = -math.inf
+        """When the leader has last pushed something that was wanted here."""
+        self.asked_s = -math.inf
+        """When another node was last asked."""
         super().__init__(topic, index, log, settings, shared)
 
     @property
@@ -62,6 +77,14 @@ class AbsentPartition(Partition):
         """Return the partition as nodes name it."""
         assert self.replica is not None
         return self.replica.place
+
+    @property
+    def source(self) -> int:
+        """Return the node to ask: the leader, or a copy that may lead next."""
+        state = self.replica.state if self.replica is not None else None
+        if state is None:
+            return NO_LEADER
+        return state.leader if state.leader != NO_LEADER or not state.isr else state.isr[0]
 
     def read(self, offset: int, max_bytes: int, *, only_stable: bool = False) -> list[memoryview]:
         """Return what has come from the offset on; ask for it if nothing has."""
@@ -104,6 +127,16 @@ class AbsentPartition(Partition):
         self._ask(offset)
         return False
 
+    @property
+    def readers(self) -> int:
+        """Return how many wait for more, or look just now at what has come."""
+        return max(len(self._readers), self._woken)
+
+    def wake(self) -> None:
+        """Wake all who wait."""
+        self._woken = len(self._readers)
+        super().wake()
+
     def forget(self, reader: Reader) -> None:
         """Do not wake `reader` any more; where nobody waits, nothing is asked."""
         super().forget(reader)
@@ -127,6 +160,21 @@ class AbsentPartition(Partition):
         elif answer.records:
             self._reads.chunks.add(self, Chunk(offset, answer.records[0], answer.aborted))
         self.wake()
+
+    def on_push(self, start: int, answer: Answer) -> bool:
+        """Take what the leader has pushed; return whether somebody here wants it."""
+        if self._reads is None or not answer.records or not (self._readers or self._asked):
+            return False
+        self.learn(answer.start_offset, answer.end_offset)
+        chunk = Chunk(start, answer.records[0], answer.aborted)
+        self._reads.chunks.add(self, chunk)
+        for offset, number in list(self._asked.items()):
+            if start <= offset < chunk.next:
+                self._reads.answered(self._asked.pop(offset))
+            elif offset < start:  # a push before this one was lost
+                self._reads.repeat(number)
+        self.wake()
+        return True
 
     def learn(self, start: int, end: int) -> None:
         """Take note of where the log begins and ends, as far as readers may see it."""

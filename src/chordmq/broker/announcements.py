@@ -31,7 +31,6 @@ class Announcements:
         self._clock = clock
         self._heard: dict[tuple[str, int], tuple[int, float]] = {}
         """Who has said that a partition is popular, and until when that counts."""
-        self._turn = 0
         routes.watchers.append(self.hear)
 
     def tell(self, partition: "Partition", is_popular: bool) -> None:
@@ -51,14 +50,8 @@ class Announcements:
         elif self._heard.get(place, (NO_LEADER, 0.0))[0] == origin:
             del self._heard[place]
 
-    def copy_of(self, partition: "Partition") -> int:
-        """Return whom a reader should ask: the leader, or the copies of a popular one in turn."""
-        state = partition.replica.state if partition.replica is not None else None
-        if state is None:
-            return NO_LEADER
+    def is_popular(self, partition: "Partition") -> bool:
+        """Return whether the leader of a partition has said that it is popular."""
+        leader = partition.replica.leader_hint[0] if partition.replica is not None else NO_LEADER
         origin, until_s = self._heard.get((partition.topic, partition.index), (NO_LEADER, 0.0))
-        is_popular = origin == state.leader and self._clock.monotonic_s() < until_s
-        if not is_popular or not state.isr:
-            return state.leader
-        self._turn += 1
-        return state.isr[self._turn % len(state.isr)]
+        return origin == leader != NO_LEADER and self._clock.monotonic_s() < until_s

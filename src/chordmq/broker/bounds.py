@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.cursors.cursors import EARLIEST
 from chordmq.broker.partition import Partition
 from chordmq.broker.topics import Topics
@@ -142,7 +143,8 @@ class Bounds:
         for partition, extent in zip(partitions, _extents.decode(body), strict=False):
             if extent is not None:
                 found[partition] = extent
-                partition.learn(extent.start, extent.end)
+                if isinstance(partition, AbsentPartition):
+                    partition.learn(extent.start, extent.end)
         return found
 
     async def _serve(self, _: Caller, body: memoryview) -> Body:

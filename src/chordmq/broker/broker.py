@@ -24,7 +24,6 @@ from chordmq.broker.partition import Partition, Shared
 from chordmq.broker.presence import Presence
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.queues.queues import Queues
-from chordmq.broker.remote_reads import RemoteReads
 from chordmq.broker.retained import RetainedMessages
 from chordmq.broker.routing import Routing
 from chordmq.broker.security.permissions import AclSettings, Permissions
@@ -106,7 +105,6 @@ class Broker:
         self.audit = Auditor(self, directory, HeadTable(self.database))
         self.group_settings = GroupOverrides(self.image, settings)
         self.groups = GroupCoordinator(self, self.group_settings.of)
-        self.group_reach = GroupReach(self.groups)
         self.transactions = TransactionCoordinator(self, self.groups)
         self.cursors = Cursors(
             self, lambda group, topic: policy_of(self.group_settings.of(group), topic)
@@ -218,12 +216,13 @@ class Broker:
     def _follow_leaders(self) -> None:
         """Have coordinators look after what this node leads, and ask other nodes for the rest."""
         links = self.clustering.links if self.clustering is not None else None
+        self.group_reach = GroupReach(self.groups)
         self.leaders = Leaders(self.topics, links)
         self.tunnels = Tunnels(links) if links is not None else None
         if self.clustering is None:
             return
         links = self.clustering.links
-        self.shared.reads = RemoteReads(links, self.topics, self.clustering.announcements.copy_of)
+        self.shared.reads = self.clustering.spread(self.topics)
         self.bounds.join(links)
         self.group_reach.join(links)
         self.cursors.join(links)

@@ -11,9 +11,11 @@ from chordmq.broker.announcements import Announcements
 from chordmq.broker.crowds import Crowds, crowd_measures
 from chordmq.broker.partition import Shared
 from chordmq.broker.popularity import Limits
+from chordmq.broker.remote_reads import RemoteReads
 from chordmq.broker.replica import Replica
 from chordmq.broker.replicas import Replicas
 from chordmq.broker.settings import BrokerSettings
+from chordmq.broker.spreading import Spreading
 from chordmq.broker.topic import in_force
 from chordmq.broker.topics import Topics
 from chordmq.clock import Clock
@@ -116,6 +118,7 @@ class Clustering:
         self.crowds: Crowds
         self.announcements: Announcements
         self.routes: Routes
+        self.spreading: Spreading
         entry = image.get(CLUSTER)
         assert entry is not None
         self.cluster_id = decode(entry, ClusterIdentity).id
@@ -178,6 +181,13 @@ class Clustering:
         self.crowds.announce = self.announcements.tell
         topics.on_state = self.replicas.on_state
 
+    def spread(self, topics: Topics) -> RemoteReads:
+        """Return the way to partitions of which this node has no copy."""
+        reads = RemoteReads(self.links, topics, self._clock, self.announcements.is_popular)
+        self.crowds.readers_elsewhere = reads.readers_elsewhere
+        self.spreading = Spreading(self.routes, topics, reads)
+        return reads
+
     def carry(self, deputy: Handler) -> None:
         """Have requests answered that clients have sent to other nodes."""
         self.links.answer(Kind.FORWARD, deputy)
@@ -188,6 +198,7 @@ class Clustering:
         async with asyncio.TaskGroup() as self._tasks:
             for part in (self.image, self.links, self.routes, self.replicas, self.crowds):
                 self._tasks.create_task(part.run())
+            self._tasks.create_task(self.spreading.run(self.crowds.popular))
 
     async def stay(self) -> None:
         """Count as living, and do a controller's work if it falls to this node; until cancelled."""
@@ -200,6 +211,7 @@ class Clustering:
         yield from ring_measures(self.routes)
         yield from coordination_measures(self.members, self.controlling, self._states())
         yield from crowd_measures(self.crowds)
+        yield from self.spreading.measures()
         yield from self.replicas.measures()
 
     def _states(self) -> Iterator[PartitionState]:

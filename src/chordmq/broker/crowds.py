@@ -32,6 +32,8 @@ class Crowds:
         self._told_s: dict[Partition, float] = {}
         self.announce: Callable[[Partition, bool], None] | None = None
         """Told which partitions are popular, again and again, and which are no more."""
+        self.readers_elsewhere: Callable[[Partition], int] = lambda _: 0
+        """Says how many read a partition on nodes without a copy, beyond one for each node."""
         self.sent = 0
         """Readers that were sent to another copy."""
 
@@ -51,7 +53,7 @@ class Crowds:
             one = self._known.get(partition)
             if one is None:
                 one = Popularity(self._limits, partition.bytes_out, now_s)
-            elif one.measure(partition.bytes_out, partition.readers, now_s):
+            elif one.measure(partition.bytes_out, self._readers(partition), now_s):
                 self._told_s.pop(partition, None)
                 if not one.is_popular and self.announce is not None:
                     self.announce(partition, False)
@@ -64,19 +66,21 @@ class Crowds:
         self._known = led
         self._announce(now_s)
 
+    def _readers(self, partition: Partition) -> int:
+        return partition.readers + self.readers_elsewhere(partition)
+
     def _announce(self, now_s: float) -> None:
         """Say which partitions are popular, for nodes that have missed it, too."""
-        popular = [partition for partition, one in self._known.items() if one.is_popular]
+        popular = self.popular()
         self._told_s = {one: self._told_s.get(one, -math.inf) for one in popular}
         for partition, told_s in list(self._told_s.items()):
             if self.announce is not None and now_s - told_s >= ANNOUNCE_INTERVAL_S:
                 self._told_s[partition] = now_s
                 self.announce(partition, True)
 
-    @property
-    def popular(self) -> int:
-        """Return how many partitions are popular."""
-        return sum(one.is_popular for one in self._known.values())
+    def popular(self) -> list[Partition]:
+        """Return the partitions that are popular."""
+        return [partition for partition, one in self._known.items() if one.is_popular]
 
     def is_popular(self, partition: Partition) -> bool:
         """Return whether the copies of a partition should share its readers."""
@@ -108,7 +112,9 @@ class Crowds:
 def crowd_measures(crowds: Crowds) -> Iterator[Metric]:
     """Yield how many partitions are popular, and how many readers were sent elsewhere."""
     yield gauge(
-        "chordmq_popular_partitions", "Partitions whose copies share readers.", crowds.popular
+        "chordmq_popular_partitions",
+        "Partitions whose copies share readers.",
+        len(crowds.popular()),
     )
     yield Metric(
         "chordmq_readers_sent", "Readers that were sent to another copy.", "counter",

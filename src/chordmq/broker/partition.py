@@ -386,9 +386,6 @@ class Partition(Audience):
             return log.start_offset
         return offset if offset <= log.end_offset or not self.is_leader else log.end_offset
 
-    def learn(self, start: int, end: int) -> None:
-        """Let it be: a copy learns from its own log how far it goes."""
-
     def aborted_in(self, offset: int, buffers: list[memoryview]) -> list[tuple[int, int]]:
         """Return (producer id, first offset) of each aborted transaction in what was read."""
         transactions = self.producers.transactions

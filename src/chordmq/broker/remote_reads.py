@@ -5,15 +5,16 @@ there is something to answer, so that nobody polls; a link that ends takes all i
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import count
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.chunks import Chunks
 from chordmq.broker.partition import Partition
 from chordmq.broker.topics import Topics
+from chordmq.clock import Clock
 from chordmq.cluster.link import Caller
 from chordmq.cluster.links import NoticeHandler, Watcher
 from chordmq.codecs.peer.frames import Body, Kind
@@ -33,6 +34,13 @@ from chordmq.errors import ChordMQError
 from chordmq.records.batch import walk
 
 FETCH_BYTES = 1024 * 1024
+FOLLOWED_S = 20.0
+"""How long a node counts as a reader after it has asked; it asks again before."""
+REPEAT_S = 15.0
+EXPECTED_S = 3.0
+"""How long after a push the next one is waited for, without a question."""
+REPAIR_S = 1.0
+"""Until a question is repeated about a popular partition, whose answers are pushed."""
 
 
 class Nodes(Protocol):
@@ -49,25 +57,35 @@ class Nodes(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asked:
     """A question of this node that is not answered."""
 
     partition: AbsentPartition
-    offset: int
+    read: Read
     broker: int
+    since_s: float
+
+
+class Follower(NamedTuple):
+    """Another node that reads a partition here."""
+
+    readers: int
+    until_s: float
+    """When it counts no more unless it asks again."""
 
 
 class Waiting:
     """A question of another node; waits at the partition until there is something."""
 
-    __slots__ = ("_reads", "broker", "partition", "read")
+    __slots__ = ("_reads", "broker", "has_waited", "partition", "read")
 
     def __init__(self, reads: "RemoteReads", broker: int, read: Read, partition: Partition) -> None:
         self._reads = reads
         self.broker = broker
         self.read = read
         self.partition = partition
+        self.has_waited = False
 
     def wake(self) -> None:
         """Take note that there is more to read."""
@@ -77,15 +95,25 @@ class Waiting:
 class RemoteReads:
     """What this node reads elsewhere, and what others read here."""
 
-    def __init__(self, nodes: Nodes, topics: Topics, source_of: Callable[[Partition], int]) -> None:
+    def __init__(
+        self,
+        nodes: Nodes,
+        topics: Topics,
+        clock: Clock,
+        is_popular: Callable[[Partition], bool] = lambda _: False,
+    ) -> None:
         self._nodes = nodes
         self._topics = topics
-        self._source_of = source_of
+        self._clock = clock
+        self._is_popular = is_popular
         self._numbers = count(1)
         self._asked: dict[int, Asked] = {}
         self._waiting: dict[tuple[int, int], Waiting] = {}
         """What others wait for, by node and number."""
         self._woken: dict[Waiting, None] = {}
+        self._followers: dict[Partition, dict[int, Follower]] = {}
+        self.pushed: Collection[Partition] = ()
+        """Partitions of this node whose new records come to all others by themselves."""
         self.chunks = Chunks()
         nodes.on(Kind.READ, self._on_read)
         nodes.on(Kind.READ_CANCEL, self._on_cancel)
@@ -96,13 +124,48 @@ class RemoteReads:
 
     def ask(self, partition: AbsentPartition, offset: int) -> int | None:
         """Ask a node with a copy; return the question's number, or None if nobody can be asked."""
-        number, broker = next(self._numbers), self._source_of(partition)
-        place = partition.place
-        read = Read(number, *place, offset, FETCH_BYTES, partition.readers)
-        if not self._nodes.send(broker, Kind.READ, [write_read(read)]):
+        number, broker = next(self._numbers), partition.source
+        read = Read(number, *partition.place, offset, FETCH_BYTES, partition.readers)
+        asked = Asked(partition, read, broker, self._clock.monotonic_s())
+        if not self._is_expected(asked) and not self._send(asked):
             return None
-        self._asked[number] = Asked(partition, offset, broker)
+        self._asked[number] = asked
         return number
+
+    def answered(self, number: int) -> None:
+        """Take note that the leader has pushed what was asked for."""
+        asked = self._asked.pop(number, None)
+        if asked is not None:
+            asked.partition.pushed_s = self._clock.monotonic_s()
+
+    def repeat(self, number: int) -> None:
+        """Ask again."""
+        asked = self._asked.get(number)
+        if asked is not None:
+            self._send(asked)
+
+    def repeat_overdue(self) -> None:
+        """Ask again what may never be answered: a push may have been lost on its way."""
+        now_s = self._clock.monotonic_s()
+        for asked in self._asked.values():
+            is_pushed = now_s - asked.partition.pushed_s < REPEAT_S
+            is_pushed = is_pushed or self._is_popular(asked.partition)
+            if now_s - asked.since_s >= (REPAIR_S if is_pushed else REPEAT_S):
+                self._send(asked)
+
+    def _is_expected(self, asked: Asked) -> bool:
+        """Return whether the leader will push this by itself, and knows that it is wanted."""
+        partition, now_s = asked.partition, asked.since_s
+        return (
+            now_s - partition.pushed_s < EXPECTED_S
+            and now_s - partition.asked_s < FOLLOWED_S / 2
+            and asked.read.offset >= partition.high_watermark
+        )
+
+    def _send(self, asked: Asked) -> bool:
+        asked.since_s = asked.partition.asked_s = self._clock.monotonic_s()
+        asked.read = asked.read._replace(readers=asked.partition.readers)
+        return self._nodes.send(asked.broker, Kind.READ, [write_read(asked.read)])
 
     def cancel(self, number: int) -> None:
         """Want no answer any more."""
@@ -114,14 +177,14 @@ class RemoteReads:
         answer = read_answer(body)
         asked = self._asked.pop(answer.number, None)
         if asked is not None:
-            asked.partition.on_answer(asked.offset, answer)
+            asked.partition.on_answer(asked.read.offset, answer)
 
     def _on_lost(self, broker: int) -> None:
         """Have everybody ask again who has asked this node; let go of what it has asked."""
         for number, asked in list(self._asked.items()):
             if asked.broker == broker:
                 del self._asked[number]
-                asked.partition.on_lost(asked.offset)
+                asked.partition.on_lost(asked.read.offset)
         for key, waiting in list(self._waiting.items()):
             if key[0] == broker:
                 self._forget(waiting)
@@ -134,9 +197,29 @@ class RemoteReads:
         if partition is None or partition.is_absent:
             self._refuse(caller.broker, read.number)
             return
+        before = self._waiting.get((caller.broker, read.number))
+        if before is not None:  # it has asked again
+            self._forget(before)
+        until_s = self._clock.monotonic_s() + FOLLOWED_S
+        followers = self._followers.setdefault(partition, {})
+        followers[caller.broker] = Follower(read.readers, until_s)
         waiting = Waiting(self, caller.broker, read, partition)
         self._waiting[caller.broker, read.number] = waiting
         self.serve_soon(waiting)
+
+    def followers(self, partition: Partition) -> dict[int, Follower]:
+        """Return the nodes that have read a partition here just now."""
+        now_s = self._clock.monotonic_s()
+        known = self._followers.get(partition, {})
+        for broker in [broker for broker, one in known.items() if one.until_s < now_s]:
+            del known[broker]
+        if not known:
+            self._followers.pop(partition, None)
+        return known
+
+    def readers_elsewhere(self, partition: Partition) -> int:
+        """Return how many read a partition on other nodes, beyond one for each node."""
+        return sum(max(one.readers - 1, 0) for one in self.followers(partition).values())
 
     def _on_cancel(self, caller: Caller, body: memoryview) -> None:
         waiting = self._waiting.get((caller.broker, read_cancel(body)))
@@ -162,11 +245,14 @@ class RemoteReads:
             self._refuse(waiting.broker, read.number)
             return
         if not partition.readable(read.offset):
+            waiting.has_waited = True
             partition.wait(waiting)
             return
         self._forget(waiting)
+        if waiting.has_waited and partition in self.pushed:
+            return  # the push brings it
         try:
-            answer = _answer(partition, read)
+            answer = answer_to(partition, read)
         except ChordMQError:  # the disk, perhaps; another copy may do better
             self._refuse(waiting.broker, read.number)
         else:
@@ -181,7 +267,7 @@ class RemoteReads:
         self._nodes.send(broker, Kind.READ_ANSWER, write_answer(answer))
 
 
-def _answer(partition: Partition, read: Read) -> Answer:
+def answer_to(partition: Partition, read: Read) -> Answer:
     """Return what a partition has to say to a reader that need not wait."""
     start, end = partition.log.start_offset, partition.stable_offset
     if partition.nearest(read.offset) != read.offset:

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from chordmq.errors import DecodeError
+from chordmq.records.batch import walk
 
 _READ = struct.Struct(">q16siqiI")
 _CANCEL = struct.Struct(">q")
@@ -60,6 +61,12 @@ class Answer:
     """Of what readers may see."""
     aborted: Sequence[Aborted] = ()
     records: Sequence[memoryview] = ()
+
+    @property
+    def next_offset(self) -> int:
+        """Return the offset after the records; the end if there are none."""
+        batches = (header for buffer in self.records[-1:] for _, header in walk(buffer))
+        return max((header.next_offset for header in batches), default=self.end_offset)
 
 
 def write_read(read: Read) -> bytes:
