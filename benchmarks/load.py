@@ -60,6 +60,15 @@ def create_topic(
     admin = AdminClient({"bootstrap.servers": bootstrap, **(login or {})})
     new = NewTopic(name, num_partitions=partitions, replication_factor=copies, config=settings)
     admin.create_topics([new], request_timeout=60)[name].result()
+    _await_copies(admin, name, partitions, copies)
+
+
+def await_copies(bootstrap: str, topic: str, copies: int) -> None:
+    """Wait until all copies of a topic with one partition are in sync."""
+    _await_copies(AdminClient({"bootstrap.servers": bootstrap}), topic, 1, copies)
+
+
+def _await_copies(admin: AdminClient, name: str, partitions: int, copies: int) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         topic = admin.list_topics(name, timeout=30).topics[name]
@@ -68,7 +77,7 @@ def create_topic(
         if topic.error is None and len(led) == partitions:
             return
         time.sleep(0.05)
-    raise LoadFailed(f"topic {name} has no leaders after 60 s")
+    raise LoadFailed(f"topic {name} has no leaders after 60 s, or not {copies} copies")
 
 
 def produce(

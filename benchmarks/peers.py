@@ -25,6 +25,7 @@ KAFKA_VERSION = "4.3.0"
 READY_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 30.0
 PORTS = range(15_000, 18_000)
+_given_ports: set[int] = set()
 FRONTS = ("kafka", "http", "framed", "provider", "mqtt", "amqp", "capnp", "grpc", "peer")
 """What listens; each on a port of its own, the same over restarts."""
 DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
@@ -147,13 +148,18 @@ def kafka_libs() -> Path:
 
 def free_port() -> int:
     """Return a loopback port that nobody listens on and no outgoing connection can take."""
+    if len(_given_ports) > len(PORTS) // 2:
+        _given_ports.clear()
     while True:
         port = random.choice(PORTS)
+        if port in _given_ports:  # to a node that does not listen yet
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given_ports.add(port)
             return port
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -22,9 +23,12 @@ NODES = (1, 2, 3)
 ACKS_ALL = {"acks": "all", "enable.idempotence": "true"}
 LATENCY_RATES = {"os": 1_000, "disk": 100}
 """Messages a second; few enough that both brokers keep up with flushing each of them."""
-CRASH_RATE = 500
-CRASH_AFTER_S = 2.0
-CRASH_WAIT_S = 30.0
+WARM_UP_S = 3.0
+"""Of a latency that does not count: a Java machine that has just started is slow."""
+LOSS_RATE = 500
+LOSS_AFTER_S = 2.0
+SETTLED_S = 3.0
+LOSS_WAIT_S = 60.0
 KAFKA = """\
 node.id={number}
 controller.quorum.voters={voters}
@@ -36,42 +40,78 @@ min.insync.replicas=2
 """
 
 
+@dataclass(slots=True)
+class Nodes:
+    """Three running nodes, and how to start one again."""
+
+    start: Callable[[int], Peer]
+    peers: dict[int, Peer] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        """Return the addresses of all."""
+        return ",".join(peer.bootstrap for peer in self.peers.values())
+
+    def restart(self, number: int) -> None:
+        """Start a node that has ended."""
+        self.peers[number].stop()
+        self.peers[number] = self.start(number)
+
+    def cpu_s(self) -> float:
+        """Return what those that run have spent."""
+        return sum(usage_of(peer.pid).cpu_s for peer in self._running())
+
+    def rss_mb(self) -> float:
+        """Return what those that run hold."""
+        return sum(usage_of(peer.pid).rss_mb for peer in self._running())
+
+    def _running(self) -> list[Peer]:
+        return [peer for peer in self.peers.values() if peer.process.poll() is None]
+
+
 def replicated(directory: Path, ours: bool, profile: Profile) -> list[Sample]:
     """Measure throughput, latency and the time that the loss of a leader takes."""
-    with (_chordmq if ours else _kafka)(directory) as peers:
-        bootstrap = ",".join(peer.bootstrap for peer in peers)
+    with (_chordmq if ours else _kafka)(directory) as nodes:
         samples = []
         for durability in ("os", "disk"):
             settings = {"min.insync.replicas": "2", **(OURS if ours else PEERS)[durability]}
-            for topic in (f"copied-{durability}", f"timed-{durability}"):
-                load.create_topic(bootstrap, topic, 1, settings, copies=len(NODES))
-            samples += _produced(peers, bootstrap, f"copied-{durability}", profile)
-            samples += _delayed(peers, bootstrap, f"timed-{durability}", profile)
-        return [*samples, _failed_over(peers, bootstrap, "copied-os")]
+            for use in ("copied", "warm", "timed"):
+                topic = f"{use}-{durability}"
+                load.create_topic(nodes.bootstrap, topic, 1, settings, copies=len(NODES))
+            samples += _produced(nodes, durability, profile)
+            samples += _delayed(nodes, durability, profile)
+        stopped = _lose(nodes, "copied-os", lambda peer: peer.process.terminate())
+        samples.append(_wait_sample("failover_graceful", nodes, stopped.longest_s))
+        nodes.restart(stopped.leader)
+        load.await_copies(nodes.bootstrap, "copied-os", len(NODES))
+        killed = _lose(nodes, "copied-os", Peer.kill)
+        samples.append(_wait_sample("failover_kill9", nodes, killed.longest_s))
+        return samples
 
 
-def _produced(peers: list[Peer], bootstrap: str, topic: str, profile: Profile) -> list[Sample]:
+def _produced(nodes: Nodes, durability: str, profile: Profile) -> list[Sample]:
     """Produce 1 KiB messages with acks=all."""
-    limit = (profile.produce_s, profile.bytes_max // 1024)
-    load.produce(bootstrap, topic, 1024, ACKS_ALL, (1.0, limit[1]))
-    before = _cpu_s(peers)
-    rate = load.produce(bootstrap, topic, 1024, ACKS_ALL, limit)
-    cost = (_cpu_s(peers) - before, _rss_mb(peers), COMMAND)
-    name = f"replicated_1k_{topic.removeprefix('copied-')}"
+    topic, limit = f"copied-{durability}", (profile.produce_s, profile.bytes_max // 1024)
+    load.produce(nodes.bootstrap, topic, 1024, ACKS_ALL, (1.0, limit[1]))
+    before = nodes.cpu_s()
+    rate = load.produce(nodes.bootstrap, topic, 1024, ACKS_ALL, limit)
+    cost = (nodes.cpu_s() - before, nodes.rss_mb(), COMMAND)
+    name = f"replicated_1k_{durability}"
     mb_s = rate.size / rate.seconds / 1e6
     return [
         Sample(name, rate.per_s, "msg/s", *cost, goal="replicated", mb_s=mb_s),
         Sample(f"{name}.cpu_per_gb", cost[0] / (rate.size / GB), "CPU s/GB", *cost),
+        Sample(f"{name}.memory", cost[1], "MB", *cost),
     ]
 
 
-def _delayed(peers: list[Peer], bootstrap: str, topic: str, profile: Profile) -> list[Sample]:
+def _delayed(nodes: Nodes, durability: str, profile: Profile) -> list[Sample]:
     """Measure from produce to arrival at a consumer, which sees only what all copies have."""
-    durability = topic.removeprefix("timed-")
-    before = _cpu_s(peers)
     rate = LATENCY_RATES[durability]
-    found = load.latencies(bootstrap, topic, rate, profile.latency_s, "all")
-    cost = (_cpu_s(peers) - before, _rss_mb(peers), COMMAND)
+    load.latencies(nodes.bootstrap, f"warm-{durability}", rate, WARM_UP_S, "all")
+    before = nodes.cpu_s()
+    found = load.latencies(nodes.bootstrap, f"timed-{durability}", rate, profile.latency_s, "all")
+    cost = (nodes.cpu_s() - before, nodes.rss_mb(), COMMAND)
     name = f"replicated_latency_{durability}"
     return [
         Sample(f"{name}.p50", found.p50, "ms", *cost),
@@ -79,10 +119,22 @@ def _delayed(peers: list[Peer], bootstrap: str, topic: str, profile: Profile) ->
     ]
 
 
-def _failed_over(peers: list[Peer], bootstrap: str, topic: str) -> Sample:
-    """Kill the leader with -9 while a producer works; return its longest wait."""
+def _wait_sample(name: str, nodes: Nodes, longest_s: float) -> Sample:
+    return Sample(name, longest_s, "s", 0.0, nodes.rss_mb(), COMMAND)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The end of a leader: who it was, and how long the producer waited at most."""
+
+    leader: int
+    longest_s: float
+
+
+def _lose(nodes: Nodes, topic: str, end: Callable[[Peer], None]) -> Loss:
+    """End the leader while an idempotent producer works, and go on until that does, too."""
     acked_s = [time.monotonic()]
-    waits_s = [0.0]
+    waits_s: list[float] = []
     failed: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -92,27 +144,28 @@ def _failed_over(peers: list[Peer], bootstrap: str, topic: str) -> Sample:
         waits_s.append(now_s - acked_s[-1])
         acked_s.append(now_s)
 
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, **ACKS_ALL})
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": nodes.bootstrap, "linger.ms": 1, **ACKS_ALL})
+    admin = AdminClient({"bootstrap.servers": nodes.bootstrap})
     leader = admin.list_topics(topic, timeout=30).topics[topic].partitions[0].leader
-    began_s, is_killed = time.monotonic(), False
-    while time.monotonic() - began_s < CRASH_AFTER_S + CRASH_WAIT_S:
+    end_s = time.monotonic() + LOSS_AFTER_S
+    is_over = False
+    while time.monotonic() < end_s + LOSS_WAIT_S:
         producer.produce(topic, b"x" * 100, on_delivery=delivered)
-        producer.poll(1 / CRASH_RATE)
-        if not is_killed and time.monotonic() - began_s > CRASH_AFTER_S:
-            is_killed = True
+        producer.poll(1 / LOSS_RATE)
+        now_s = time.monotonic()
+        if not is_over and now_s > end_s:
+            is_over, end_s = True, now_s
             waits_s.clear()
-            peers[leader - 1].kill()
-        if is_killed and max(waits_s, default=0.0) > 0.2 and time.monotonic() - acked_s[-1] < 0.1:
+            end(nodes.peers[leader])
+        if is_over and now_s > end_s + SETTLED_S and now_s - acked_s[-1] < 0.1:
             break
     if producer.flush(60) or failed:
-        raise load.LoadFailed(f"{len(failed)} messages were refused after the leader was killed")
-    cost = (0.0, _rss_mb(peers), COMMAND)
-    return Sample("failover_kill9", max(waits_s), "s", *cost)
+        raise load.LoadFailed(f"{len(failed)} messages were refused after the leader was lost")
+    return Loss(leader, max(waits_s))
 
 
 @contextmanager
-def _chordmq(directory: Path) -> Iterator[list[Peer]]:
+def _chordmq(directory: Path) -> Iterator[Nodes]:
     """Start an etcd and three nodes on it."""
     etcd = shutil.which("etcd")
     if etcd is None:
@@ -135,15 +188,15 @@ def _chordmq(directory: Path) -> Iterator[list[Peer]]:
                     f"broker.node.id={number}",
                 ),
             )
-        ) as peers:
-            yield peers
+        ) as nodes:
+            yield nodes
     finally:
         store.terminate()
         store.wait()
 
 
 @contextmanager
-def _kafka(directory: Path) -> Iterator[list[Peer]]:
+def _kafka(directory: Path) -> Iterator[Nodes]:
     """Start three Kafka nodes, each broker and controller."""
     controllers = {number: free_port() for number in NODES}
     voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in controllers.items())
@@ -152,38 +205,30 @@ def _kafka(directory: Path) -> Iterator[list[Peer]]:
         lines = KAFKA.format(number=number, voters=voters, controller=controllers[number])
         return start_kafka(directory / f"kafka{number}", lines.splitlines())
 
-    with _started(start) as peers:
-        yield peers
+    with _started(start) as nodes:
+        yield nodes
 
 
 @contextmanager
-def _started(start: Callable[[int], Peer]) -> Iterator[list[Peer]]:
+def _started(start: Callable[[int], Peer]) -> Iterator[Nodes]:
     """Start all nodes at once; the threads stay, for their processes die with them."""
-    peers: dict[int, Peer] = {}
+    nodes = Nodes(start)
     over = threading.Event()
 
     def run(number: int) -> None:
-        peers[number] = start(number)
+        nodes.peers[number] = start(number)
         over.wait()
 
     with ThreadPoolExecutor(len(NODES)) as pool:
         running = [pool.submit(run, number) for number in NODES]
         try:
-            while len(peers) < len(NODES):
+            while len(nodes.peers) < len(NODES):
                 for one in running:
                     if one.done():
                         one.result()
                 time.sleep(0.05)
-            yield [peers[number] for number in NODES]
+            yield nodes
         finally:
-            for peer in peers.values():
+            for peer in nodes.peers.values():
                 peer.kill()
             over.set()
-
-
-def _cpu_s(peers: list[Peer]) -> float:
-    return sum(usage_of(peer.pid).cpu_s for peer in peers if peer.process.poll() is None)
-
-
-def _rss_mb(peers: list[Peer]) -> float:
-    return sum(usage_of(peer.pid).rss_mb for peer in peers if peer.process.poll() is None)
