@@ -55,13 +55,15 @@ def produce(node: RunningNode, values: Sequence[str]) -> None:
     assert producer.flush(30) == 0
 
 
-def consume(node: RunningNode, count: int, wanted: Collection[str] = ()) -> list[str]:
+def consume(
+    bootstrap: str, count: int, wanted: Collection[str] = (), reset: str = "error"
+) -> list[str]:
     """Read so many records as a member of the group, and on until some are there; commit them."""
     consumer = Consumer(
         {
-            "bootstrap.servers": node.bootstrap,
+            "bootstrap.servers": bootstrap,
             "group.id": GROUP,
-            "auto.offset.reset": "error",
+            "auto.offset.reset": reset,
             "enable.auto.commit": False,
         }
     )
@@ -83,15 +85,15 @@ def begin_group(node: RunningNode) -> None:
     call(node, "PUT", f"/v1/groups/{GROUP}/offsets", {"offsets": rows})
 
 
-def move(source: RunningNode, target: RunningNode) -> subprocess.CompletedProcess[str]:
+def move(source: str, target: str) -> subprocess.CompletedProcess[str]:
+    command = ["mirror", "move", GROUP, "--from", source, "--to", target]
     return subprocess.run(
-        [sys.executable, "-m", "chordmq", "mirror", "move", GROUP,
-         "--from", source.http, "--to", target.http],
+        [sys.executable, "-m", "chordmq", *command],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
 
-def moved(source: RunningNode, target: RunningNode) -> None:
+def moved(source: str, target: str) -> None:
     """Move the group as soon as everything is copied."""
 
     def is_done() -> bool:
@@ -130,14 +132,14 @@ def test_a_group_moves_to_another_cluster_and_back_and_loses_nothing(
     mirror.start()
     begin_group(a)
     until(lambda: end_offsets(a) == end_offsets(b) == 430, "both have everything")
-    seen = consume(a, 200)
-    moved(a, b)
-    seen += consume(b, 130)
+    seen = consume(a.bootstrap, 200)
+    moved(a.http, b.http)
+    seen += consume(b.bootstrap, 130)
     second = values("c", 100)
     produce(b, second)
     until(lambda: end_offsets(a) == 530, "the rest is copied back")
-    moved(b, a)
-    seen += consume(a, 0, {*first, *values("b", 30), *second} - {*seen})
+    moved(b.http, a.http)
+    seen += consume(a.bootstrap, 0, {*first, *values("b", 30), *second} - {*seen})
     for node in (a, b):
         assert end_offsets(node) == 530
 
@@ -155,7 +157,7 @@ def test_offsets_follow_while_the_mirror_runs_and_settings_as_they_change(
     mirror.start()
     produce(a, values("a", 300))
     begin_group(a)
-    seen = consume(a, 170)
+    seen = consume(a.bootstrap, 170)
 
     def lag() -> int:
         return int(call(b, "GET", f"/v1/groups/{GROUP}/lag")["total_lag"])
@@ -166,7 +168,7 @@ def test_offsets_follow_while_the_mirror_runs_and_settings_as_they_change(
         lambda: call(b, "GET", "/v1/topics/orders")["settings"] == {"retention.ms": "123456789"},
         "the setting follows",
     )
-    seen += consume(b, 130)
+    seen += consume(b.bootstrap, 130)
     assert sorted(seen) == sorted(values("a", 300))
 
 
@@ -182,7 +184,7 @@ def test_a_group_with_consumers_is_not_moved(start_node: StartNode) -> None:
         return bool(consumer.assignment())
 
     until(has_joined, "the consumer joins")
-    refused = move(a, b)
+    refused = move(a.http, b.http)
     assert refused.returncode != 0
     assert "stop them first" in refused.stderr
     consumer.close()

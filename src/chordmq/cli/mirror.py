@@ -126,7 +126,7 @@ async def _move(group: str, source: "Cluster", target: "Cluster") -> "list[Trans
 
     from chordmq.topology import mirror
 
-    upstream = source.upstreams().open(source.source)
+    upstream = source.upstreams(wait_ms=0).open(source.source)
     with closing(upstream), closing(target.caller(target.security.context())) as caller:
         return await mirror.move(upstream, caller, group)
 

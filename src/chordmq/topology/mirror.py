@@ -6,7 +6,7 @@ import re
 import ssl
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -14,13 +14,15 @@ import structlog
 
 from chordmq.client.security import Security
 from chordmq.clock import Clock
+from chordmq.records.batch import BatchHeader, walk
+from chordmq.records.origin import cluster_number, cluster_of, is_copy, origin_offset
 from chordmq.topology.calling import Caller, Refused, Source, asked, posted
 from chordmq.topology.http import Unreachable
 from chordmq.topology.outlet import Outlet
 from chordmq.topology.pipe import Health, Pace, read_schedule, worst
 from chordmq.topology.pull import Pull, Traffic
-from chordmq.topology.settings import PipesSettings, patterns
-from chordmq.topology.upstream import Offered, Upstream, committed, find_place
+from chordmq.topology.settings import WAIT_MS, PipesSettings, patterns
+from chordmq.topology.upstream import Offered, Place, Upstream, committed, find_place
 from chordmq.topology.upstreams import Upstreams
 
 log = structlog.get_logger(__name__)
@@ -43,9 +45,10 @@ class Cluster:
         """Return the cluster as pipes name it."""
         return Source(self.url, self.url)
 
-    def upstreams(self) -> Upstreams:
+    def upstreams(self, wait_ms: int = WAIT_MS) -> Upstreams:
         """Return what opens this cluster to copy from it."""
-        return Upstreams(PipesSettings(token=self.security.token), self.security)
+        settings = PipesSettings(token=self.security.token, wait_ms=wait_ms)
+        return Upstreams(settings, self.security)
 
     def caller(self, context: ssl.SSLContext | None) -> Caller:
         """Return somebody who asks this cluster; it is one of ours."""
@@ -206,7 +209,7 @@ class Way:
 class Translated:
     """An offset of a group here, and what it is on the other side."""
 
-    place: tuple[str, int]
+    place: Place
     here: int
     there: int
 
@@ -245,15 +248,44 @@ async def move(source: Upstream, target: Caller, group: str) -> list[Translated]
     if members:
         raise NotMovable(f"{group} has {members} consumers; stop them first")
     places = await translated(source, target, group)
+    own = cluster_number((await asked(target, "/v1/info"))["cluster_id"])
     origins = {one.name: one.origin for one in await source.topics()}
     for one in places:
-        topic, index = one.place
-        there = await Outlet(target, topic, index).known()
-        copied = await source.place(topic, index, origins[topic], there)
-        if copied < one.here:
-            raise NotMovable(f"{topic}-{index} has {one.here - copied} records yet to be copied")
+        known = await Outlet(target, *one.place).known()
+        copies = Copies(origins[one.place[0]], known, own)
+        if not await _are_there(source, one.place, one.here, copies):
+            raise NotMovable(f"{one.place[0]}-{one.place[1]} has records yet to be copied")
     await commit(target, group, places)
     return places
+
+
+class Copies(NamedTuple):
+    """What the other cluster has of one partition."""
+
+    origin: int
+    known: dict[int, int]
+    own: int
+
+    def has(self, header: BatchHeader) -> bool:
+        """Return whether all of a batch is there."""
+        origin, last = self.origin, header.last_offset
+        if is_copy(header):
+            origin, last = header.producer_id, origin_offset(header) + header.last_offset_delta
+        return last < self.known.get(origin, 0) or cluster_of(origin) == self.own
+
+
+async def _are_there(source: Upstream, place: Place, stop: int, copies: Copies) -> bool:
+    """Return whether the other cluster has all that lies before an offset."""
+    offset = await source.place(*place, copies.origin, copies.known)
+    while offset < stop:
+        found = await source.batches(*place, offset)
+        headers = [header for _, header in walk(memoryview(found.body))]
+        if not all(copies.has(header) for header in headers if header.base_offset < stop):
+            return False
+        if found.next_offset <= offset:
+            break  # what follows is no data
+        offset = found.next_offset
+    return True
 
 
 def _matches(wanted: list[re.Pattern[str]], name: str) -> bool:

@@ -8,6 +8,8 @@ from chordmq.errors import InvalidSetting
 from chordmq.topology.pipe import read_schedule
 from chordmq.topology.registry.nodes import CAPACITY, RANKS, Role
 
+WAIT_MS = 20_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipesSettings:
@@ -40,7 +42,7 @@ class PipesSettings:
     """Its password."""
     registry_token: str = field(default="", repr=False)
     """The token that the registry asks for."""
-    wait_ms: int = 20_000
+    wait_ms: int = WAIT_MS
     """How long a parent may wait for something new before it answers."""
     batch_bytes: int = 1024 * 1024
     """How much is asked for at once, for each partition."""
