@@ -44,19 +44,24 @@ FLOORS = {
     "produce_1k_acks1_os": 50_000,
     "connections.answered": 10_000,
     "websocket_fan_out_100": 100_000,
+    "iot_chain": 10_000,
     "framed_in_100b": 100_000,
     "framed_out_100b": 100_000,
     "provider_in_100b": 50_000,
     "provider_out_100b": 50_000,
     "capnp_in_100b": 50_000,
+    "pipeline_to_mongodb": 20_000,
 }
 # What our own number must not exceed.
 CEILINGS = {
     "login_scram.cpu": 1.0,
     "failover_kill9": 3.0,
+    "failover_graceful": 0.5,
     "acl.cost": 3.0,
     "websocket_latency.p50": 1.0,
+    "iot_chain_latency.mean": 50.0,
     "provider_latency.p99": 5.0,
+    "pipeline_alert.p50": 2.0,
 }
 
 Row = dict[str, Any]
