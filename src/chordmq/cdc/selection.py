@@ -23,6 +23,7 @@ class Selection:
         self._columns = _Lists(columns)
         self._masks = _compiled(columns.mask)
         self._renames = _compiled(columns.rename)
+        self._known: dict[Place, bool] = {}
 
     @property
     def tells_all_columns(self) -> bool:
@@ -31,7 +32,10 @@ class Selection:
 
     def has(self, place: Place) -> bool:
         """Return whether a table or collection is told."""
-        return self._tables.has(str(place))
+        known = self._known.get(place)
+        if known is None:
+            known = self._known[place] = self._tables.has(str(place))
+        return known
 
     def column(self, place: Place, name: str) -> Shown | None:
         """Return how a column is told, or None if it is not."""

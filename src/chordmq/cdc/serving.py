@@ -10,7 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from chordmq.cdc.errors import CdcError
 from chordmq.cdc.measures import Measures
+from chordmq.cdc.rendering import CannotTell
 from chordmq.metrics import CONTENT_TYPE, Metrics
 
 UNHEALTHY = 503
@@ -21,11 +23,11 @@ def application(measures: Measures) -> Starlette:
     metrics = Metrics()
     metrics.add(measures.read)
 
-    def health(request: Request) -> Response:
+    async def health(request: Request) -> Response:
         status = 200 if measures.healthy else UNHEALTHY
         return JSONResponse(measures.summary(), status_code=status)
 
-    def numbers(request: Request) -> Response:
+    async def numbers(request: Request) -> Response:
         return Response(metrics.text(metrics.read()), media_type=CONTENT_TYPE)
 
     return Starlette(routes=[Route("/health", health), Route("/metrics", numbers)])
@@ -41,12 +43,17 @@ async def serving(measures: Measures, host: str, port: int) -> AsyncIterator[Non
         application(measures), host=host, port=port, log_level="warning", log_config=None
     )
     server = _Server(config)
+    failure: Exception | None = None
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve())
         try:
             yield
+        except (CdcError, CannotTell) as error:
+            failure = error  # from here it would be raised as one of a group
         finally:
             server.should_exit = True
+    if failure is not None:
+        raise failure
 
 
 class _Server(uvicorn.Server):
