@@ -13,7 +13,7 @@ INTERPRETER := $(firstword $(foreach name,python3.11 python3 python3.12 python3.
 	$(name) -c 'import sys; sys.version_info < (3, 11) or print("$(name)")' 2>/dev/null)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run console test test-all explore sim chaos check format bench docs site map requirements lock tools clean
+.PHONY: help setup run console test test-all explore sim chaos check format bench soak docs site map requirements lock tools clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -59,6 +59,9 @@ format: .venv/installed ## put every file into the common format
 bench: .venv/installed tools ## measure against the peers on this machine (writes benchmarks/out/latest.json)
 	@$(BIN)/python scripts/system_packages.py bench
 	$(BIN)/python -m benchmarks $(ARGS)
+
+soak: .venv/installed ## run a node at half load (TIME=3600 seconds): flat memory and latency, nothing lost
+	$(BIN)/python -m benchmarks.soak --seconds $(or $(TIME),3600)
 
 docs: .venv/installed ## write the pages of docs/ that are made from code
 	@$(BIN)/python scripts/reference_pages.py
