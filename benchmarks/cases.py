@@ -9,6 +9,7 @@ from benchmarks import java_tools, load, sockets
 from benchmarks.amqp import amqp
 from benchmarks.cdc import cdc
 from benchmarks.ceilings import ceilings
+from benchmarks.iot_chain import iot_chain
 from benchmarks.mqtt import mqtt
 from benchmarks.pushed import framed, provider
 from benchmarks.rpc import capnp_front, grpc_front
@@ -289,6 +290,7 @@ CASES = [
     Case("amqp", "AMQP persistent with confirms, fan-out, latency; RabbitMQ gets the same", amqp),
     Case("mqtt", "MQTT one to one with QoS 0 and 1, and latency; mosquitto gets the same", mqtt),
     Case("shadow", "updates of the shadows of 100 devices over MQTT, and latency", shadow),
+    Case("iot_chain", "telemetry of 100 devices over MQTT to a page in Chromium", iot_chain),
     Case("cdc", "changes of PostgreSQL and MongoDB into topics; the peer is Debezium", cdc),
     Case("websocket", "fan-out to 100 clients of the gateway, and latency", websocket),
     Case("capnp", "Cap'n Proto: batches streamed in, pushed out, and one call", capnp_front),

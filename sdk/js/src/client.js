@@ -199,11 +199,14 @@ export class Client extends EventTarget {
     return true
   }
 
-  /** Decrypt a message that has come, if this client has keys. */
-  async opened(message, record) {
-    if (!this.#encryption) return
-    const key = message.key === null || message.key instanceof Uint8Array ? message.key : toBytes(record.key)
-    await this.#encryption.open(message, key)
+  /** Return whether values are encrypted end to end. */
+  get encrypts() {
+    return this.#encryption !== undefined
+  }
+
+  /** Decrypt a message that has come. */
+  async decrypt(message) {
+    await this.#encryption.open(message, toBytes(message.key))
   }
 
   /** Keep the last message of each name. */

@@ -66,8 +66,7 @@ export class Encryption {
       const additionalData = additional(message.topic, key, headers)
       try {
         const opened = await crypto.subtle.decrypt({ name: "AES-GCM", iv: facts[3][1], additionalData }, dataKey, message.bytes)
-        message.bytes = new Uint8Array(opened)
-        message.headers = [...before, ...message.headers.slice(at + NAMES.length)]
+        message.reveal(new Uint8Array(opened), [...before, ...message.headers.slice(at + NAMES.length)])
         return
       } catch (error) {
         if (error.name !== "OperationError") throw error

@@ -1,39 +1,56 @@
-/** A message as a subscriber gets it. */
+/** A message as a subscriber gets it; what nobody looks at is not converted. */
 import { fromShown, toText } from "./bytes.js"
 
 const ID_HEADER = "message-id"
+const ENVELOPE = '"metadata"'
 
 export class Message {
-  constructor({ name, topic, record, headers, bytes }) {
-    this.name = name
+  #record
+  #headers
+  #bytes
+  #text
+  #json
+
+  /** Take what the gateway tells of a record of a log topic. */
+  constructor(topic, record) {
+    this.#record = record
     this.topic = topic
+    this.name = record.name || topic
     this.partition = record.partition
     this.offset = record.offset
     this.timestamp = record.timestamp
-    this.key = record.key ?? null
-    /** Pairs of a name and bytes, or null; names may repeat. */
-    this.headers = headers
-    this.bytes = bytes
     this.deliveries = record.deliveries ?? 1
+    if (record.value === null || record.value === undefined) this.#bytes = this.#text = this.#json = null
+    else if (record.encoding !== "base64") this.#text = record.value
   }
 
-  /** Read what the gateway tells of a record. */
-  static from(topic, record) {
-    const headers = (record.headers ?? []).map((one) => [one.name, fromShown(one.value, one.encoding)])
-    const bytes = fromShown(record.value, record.encoding)
-    const message = new Message({ name: record.name || topic, topic, record, headers, bytes })
-    if (record.key_encoding === "base64" && record.key !== null) message.key = fromShown(record.key, "base64")
-    return message
+  /** Return the key as text; as bytes where it is none; null without one. */
+  get key() {
+    const { key, key_encoding: encoding } = this.#record
+    return encoding === "base64" ? fromShown(key, encoding) : (key ?? null)
+  }
+
+  /** Return pairs of a name and bytes, or null; names may repeat. */
+  get headers() {
+    this.#headers ??= (this.#record.headers ?? []).map((one) => [one.name, fromShown(one.value, one.encoding)])
+    return this.#headers
+  }
+
+  get bytes() {
+    if (this.#bytes === undefined) this.#bytes = fromShown(this.#record.value, this.#record.encoding)
+    return this.#bytes
   }
 
   /** Return the value as text; null if there is none. */
   get text() {
-    return this.bytes === null ? null : toText(this.bytes)
+    if (this.#text === undefined) this.#text = toText(this.bytes)
+    return this.#text
   }
 
   /** Return what the value says in JSON; throws a SyntaxError if it is none. */
   get json() {
-    return this.bytes === null ? null : JSON.parse(this.text)
+    if (this.#json === undefined) this.#json = JSON.parse(this.text)
+    return this.#json
   }
 
   /** Return the value of a header as text, or null. */
@@ -47,8 +64,16 @@ export class Message {
     return this.header(ID_HEADER) ?? this.#envelopeId() ?? `${this.topic}-${this.partition}-${this.offset}`
   }
 
+  /** Put a value and headers in place of encrypted ones. */
+  reveal(bytes, headers) {
+    this.#bytes = bytes
+    this.#headers = headers
+    this.#text = undefined
+    this.#json = undefined
+  }
+
   #envelopeId() {
-    if (this.bytes === null || this.bytes[0] !== 0x7b) return null
+    if (this.#record.encoding === "base64" || !this.text?.includes(ENVELOPE)) return null
     try {
       const { metadata } = this.json
       return typeof metadata?.messageId === "string" ? metadata.messageId : null

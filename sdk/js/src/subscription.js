@@ -76,31 +76,39 @@ export class Subscription {
   }
 
   async #work({ topic, position, records }, generation) {
-    for (const record of records) await this.#deliver(topic, record, generation)
+    for (const record of records) {
+      const message = new Message(topic, record)
+      try {
+        if (this.#client.encrypts) await this.#client.decrypt(message)
+        const waiting = this.#handle(message)
+        // Most are handled at once: a turn of the event loop for each would cost more than the rest.
+        if (waiting) await waiting
+        this.#settle(message, "accept", generation)
+      } catch (error) {
+        this.#options.onError?.(error)
+        this.#settle(message, "release", generation)
+      }
+    }
     if (this.#options.group) return
     this.#positions = { ...this.#positions, [topic]: position }
     if (this.#place && !this.#client.isClosed) await this.#client.store.set(this.#place, this.#positions)
     if (generation === this.#generation) this.#client.tell({ type: "credit", id: this.id, count: records.length })
   }
 
-  async #deliver(topic, record, generation) {
-    let outcome = "accept"
-    try {
-      const message = Message.from(topic, record)
-      await this.#client.opened(message, record)
-      if (this.#isFresh(message.id)) {
-        this.#client.remember(message)
-        await this.#handler(message)
-        this.#seen.add(message.id)
-      }
-    } catch (error) {
-      outcome = "release"
-      this.#options.onError?.(error)
-    }
-    if (this.#options.group && generation === this.#generation) {
-      const { partition, offset } = record
-      this.#client.tell({ type: "ack", id: this.id, topic, partition, offset, outcome })
-    }
+  /** Call the function with a message that has not come before; return what is to be awaited, if anything. */
+  #handle(message) {
+    const { id } = message
+    if (!this.#isFresh(id)) return undefined
+    this.#client.remember(message)
+    const waiting = this.#handler(message)
+    if (typeof waiting?.then === "function") return waiting.then(() => void this.#seen.add(id))
+    this.#seen.add(id)
+    return undefined
+  }
+
+  #settle({ topic, partition, offset }, outcome, generation) {
+    if (!this.#options.group || generation !== this.#generation) return
+    this.#client.tell({ type: "ack", id: this.id, topic, partition, offset, outcome })
   }
 
   #isFresh(id) {
