@@ -31,10 +31,11 @@ def test_a_source_that_stores_nothing_of_what_waits_is_not_healthy() -> None:
     measures = Measures("shop", clock)
     measures.stored(Position("0/1", time_us=clock.now_ms() * 1000), 1, 1, 1)
     measures.queued = 5
-    assert measures.healthy
+    before = measures.summary()
     clock.advance(90_000)
-    assert not measures.healthy
-    assert measures.behind_s == 90.0
+    after = measures.summary()
+    assert (before["healthy"], after["healthy"]) == (True, False)
+    assert after["lag"] == {"seconds": 90.0}
 
 
 async def test_metrics_are_in_the_form_of_prometheus() -> None:

@@ -24,7 +24,7 @@ def test_numbers_may_be_texts_because_they_come_from_the_environment() -> None:
     ("more", "reason"),
     [
         ({"kind": "oracle"}, "oracle"),
-        ({"tabels": {}}, "unknown field `tabels`"),
+        ({"colour": {}}, "unknown field `colour`"),
         ({"name": "My Shop"}, "matching regex"),
         ({"tables": {"include": ["("]}}, "is no regular expression"),
         ({"snapshot": "sometimes"}, "sometimes"),
