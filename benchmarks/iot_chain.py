@@ -11,14 +11,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from benchmarks.browser import chromium, sdk_site
 from benchmarks.mqtt import Client
-from benchmarks.peers import FRONTS, ROOT
+from benchmarks.peers import FRONTS
 from benchmarks.session import Sample, Session
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 DEVICES = 100
 RATE = 12_000
@@ -29,7 +31,6 @@ READ_BYTES = 1 << 16
 PAYLOAD_SIZE = 100
 NAME = "iotsphere/devices"
 COMMAND = "python -m benchmarks --case iot_chain"
-CHROMIUM = "/usr/bin/chromium"
 PAGE = """async ([site, url]) => {
   const { Client } = await import(`${site}/src/index.js`)
   const seen = (window.seen = { count: 0, late: [], first: 0, last: 0, ids: new Set() })
@@ -74,33 +75,13 @@ def iot_chain(session: Session) -> list[Sample]:
 
 
 @contextmanager
-def _page(node: str) -> Iterator[Any]:
+def _page(node: str) -> Iterator["Page"]:
     """Open a page of the node's, with the SDK from a site beside it, and have it subscribe."""
-    from playwright.sync_api import sync_playwright
-
-    handler = partial(_Quiet, directory=str(ROOT / "sdk" / "js"))
-    options = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as site, sync_playwright() as playwright:
-        threading.Thread(target=site.serve_forever, daemon=True).start()
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
-        try:
-            page = browser.new_page()
-            page.goto(f"http://{node}/healthz")
-            page.evaluate(PAGE, [f"http://127.0.0.1:{site.server_port}", f"ws://{node}/ws"])
-            yield page
-        finally:
-            browser.close()
-            site.shutdown()
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def end_headers(self) -> None:
-        """Let pages of other sites have it."""
-        self.send_header("access-control-allow-origin", "*")
-        super().end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its name there)
-        """Say nothing."""
+    with sdk_site() as site, chromium() as browser:
+        page = browser.new_page()
+        page.goto(f"http://{node}/healthz")
+        page.evaluate(PAGE, [site, f"ws://{node}/ws"])
+        yield page
 
 
 def _send(address: tuple[str, int]) -> None:
@@ -145,7 +126,7 @@ def _telemetry(number: int) -> bytes:
     return bytes((0x32, len(body) & 0x7F | 0x80, len(body) >> 7)) + body
 
 
-def _all_seen(page: Any, count: int) -> dict[str, float]:
+def _all_seen(page: "Page", count: int) -> dict[str, float]:
     """Wait until the page has seen so many messages; each of them must be another one."""
     deadline = time.monotonic() + WAIT_S
     while page.evaluate(COUNT) < count:

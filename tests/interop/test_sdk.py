@@ -4,15 +4,12 @@ import asyncio
 import json
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 
+from benchmarks.browser import SDK, chromium, sdk_site
 from chordmq.client.consumer import Consumer, ConsumerSettings
 from chordmq.client.producer import Producer, ProducerSettings
 from chordmq.clock import SystemClock
@@ -24,7 +21,6 @@ from tests.running_node import RunningNode
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
-SDK = ROOT / "sdk" / "js"
 TIMEOUT_S = 100.0
 SCENARIOS = """async ({url, name, ring}) => {
   const sdk = await import("/src/index.js")
@@ -56,21 +52,6 @@ def ring() -> KeyRing:
     return new_ring(0)
 
 
-@pytest.fixture
-def site() -> Iterator[str]:
-    """Give the address of a site that serves the SDK as it is."""
-    handler = partial(_Quiet, directory=str(SDK))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its name there)
-        """Say nothing."""
-
-
 def _url(node: RunningNode) -> str:
     host, port = node.http_address
     return f"ws://{host}:{port}/ws"
@@ -91,19 +72,14 @@ def test_the_sdk_keeps_its_promises_in_node(gateway: RunningNode, ring: KeyRing,
 
 
 def test_the_sdk_keeps_its_promises_in_chromium(
-    gateway: RunningNode, ring: KeyRing, site: str, name: str
+    gateway: RunningNode, ring: KeyRing, name: str
 ) -> None:
     """E12: the same in a browser, with IndexedDB in place of a file."""
-    options = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
     facts = {"url": _url(gateway), "name": name, "ring": ring.text().decode()}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=installed("chromium"), args=options)
-        try:
-            page = browser.new_page()
-            page.goto(f"{site}/test/page.html")
-            told: dict[str, str] = page.evaluate(SCENARIOS, facts)
-        finally:
-            browser.close()
+    with sdk_site() as site, chromium() as browser:
+        page = browser.new_page()
+        page.goto(f"{site}/test/page.html")
+        told: dict[str, str] = page.evaluate(SCENARIOS, facts)
     assert len(told) >= 8
     assert {title: fate for title, fate in told.items() if fate != "passed"} == {}
 
