@@ -83,9 +83,7 @@ class Caller:
 
 async def asked(caller: Caller, path: str) -> dict[str, Any]:
     """Return the JSON that is found at a place."""
-    answer = await caller.ask("GET", path, timeout_s=ANSWER_S)
-    body: dict[str, Any] = msgspec.json.decode(answer.body)
-    return body
+    return _read(await caller.ask("GET", path, timeout_s=ANSWER_S), path)
 
 
 async def posted(
@@ -99,5 +97,11 @@ async def posted(
 ) -> dict[str, Any]:
     """Send something, JSON unless told otherwise, and return the JSON that is answered."""
     answer = await caller.ask(method, path, timeout_s=timeout_s, body=body, media=media)
-    said: dict[str, Any] = msgspec.json.decode(answer.body or b"{}")
-    return said
+    return _read(answer, path)
+
+
+def _read(answer: Answer, path: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(answer.body or b"{}", type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise Refused(f"{path}: no JSON: {error}") from None

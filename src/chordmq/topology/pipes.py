@@ -3,13 +3,14 @@
 import asyncio
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import structlog
 
 from chordmq.broker.broker import Broker
+from chordmq.broker.partition import Partition
 from chordmq.broker.topic import Topic
-from chordmq.client.breaker import breaker_measures
 from chordmq.errors import ChordMQError, TopicExists
 from chordmq.metrics import Metric, counter, gauge
 from chordmq.records.origin import cluster_number
@@ -94,7 +95,10 @@ class Pipes:
                       sum(one.repeated for one in inlets))  # fmt: skip
         yield counter("chordmq_pipes_bytes", "Bytes of batches that came.", traffic.bytes)
         yield counter("chordmq_pipes_failures", "Requests that failed.", traffic.failures)
-        yield from breaker_measures(traffic.breakers.values())
+        yield Metric(
+            "chordmq_pipes_breaker", "0 calls pass, 1 one is tried, 2 calls are refused.", "gauge",
+            [({"source": name}, one.state.value) for name, one in traffic.breakers.items()],
+        )  # fmt: skip
         yield gauge("chordmq_pipes_registry", "Whether the registry answers.",
                     bool(self.follower and self.follower.is_connected))  # fmt: skip
 
@@ -141,36 +145,40 @@ class Pipes:
 
     async def _follow(self, source: Source, wanted: str, tasks: asyncio.TaskGroup) -> None:
         """Have a pull for each partition that a source has and this node wants."""
-        upstream = self._upstreams.open(source)
-        for _ in source.urls:
-            try:
-                await self._find(upstream, wanted, tasks)
-                break
-            except (Unreachable, Refused, ChordMQError, KeyError) as error:
-                log.debug("a source cannot be asked for topics", source=source.url, why=str(error))
-        upstream.close()
+        with closing(self._upstreams.open(source)) as upstream:
+            for _ in source.urls:
+                try:
+                    await self._find(upstream, wanted, tasks)
+                    return
+                except (Unreachable, Refused, ChordMQError, KeyError) as error:
+                    log.debug("a source does not tell its topics", url=source.url, why=str(error))
 
     async def _find(self, upstream: Upstream, wanted: str, tasks: asyncio.TaskGroup) -> None:
         for offered in await upstream.topics():
             if _matches(wanted, offered.name):
                 topic = await self._ensure(upstream, offered)
-                self._pull(upstream.source, offered.origin, topic, tasks)
+                for partition in topic.partitions[: offered.partitions]:
+                    self._pull(upstream.source, offered.origin, (topic, partition), tasks)
 
-    def _pull(self, source: Source, origin: int, topic: Topic, tasks: asyncio.TaskGroup) -> None:
-        for partition in topic.partitions:
-            key = (source.url, topic.name, partition.index)
-            pull = self.pulls.get(key)
-            place = (topic.id, partition.index)
-            inlet = self._inlets.get(place)
-            if inlet is None or inlet.partition is not partition:
-                inlet = self._inlets[place] = Inlet(partition, self._own)
-            if pull is not None and pull.origin == origin and pull.target is inlet:
-                continue
-            self._end(key)
-            self.pulls[key] = pull = Pull(
-                self._upstreams.open(source), origin, inlet, self._traffic
-            )
-            self._running[key] = tasks.create_task(pull.run())
+    def _pull(
+        self,
+        source: Source,
+        origin: int,
+        here: tuple[Topic, Partition],
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        topic, partition = here
+        key = (source.url, topic.name, partition.index)
+        pull = self.pulls.get(key)
+        place = (topic.id, partition.index)
+        inlet = self._inlets.get(place)
+        if inlet is None or inlet.partition is not partition:
+            inlet = self._inlets[place] = Inlet(partition, self._own)
+        if pull is not None and pull.origin == origin and pull.target is inlet:
+            return
+        self._end(key)
+        self.pulls[key] = pull = Pull(self._upstreams.open(source), origin, inlet, self._traffic)
+        self._running[key] = tasks.create_task(pull.run())
 
     async def _ensure(self, upstream: Upstream, offered: Offered) -> Topic:
         """Return the topic here that takes the copies; made if it is not there."""
