@@ -20,6 +20,9 @@ from benchmarks import report
 from benchmarks.cases import CASES, Case
 from benchmarks.load import LoadFailed
 from benchmarks.peers import ROOT, PeerFailed, kafka_libs, start_chordmq, start_kafka
+from benchmarks.pipeline import pipeline
+from benchmarks.pipes import pipe
+from benchmarks.queries import consumer_app
 from benchmarks.recovery import Starter, recovery
 from benchmarks.replicated import replicated
 from benchmarks.secured import secured
@@ -33,10 +36,12 @@ MB = 1_000_000
 DEFAULT = Profile(
     rounds=3, produce_s=5.0, bytes_max=500 * MB, java_bytes=300 * MB, consume_messages=2_500_000,
     latency_s=10.0, connections=10_000, recovery_bytes=2 << 30, spark_rows=10_000_000,
+    pipeline_messages=2_000_000,
 )  # fmt: skip
 QUICK = Profile(
     rounds=1, produce_s=2.0, bytes_max=200 * MB, java_bytes=100 * MB, consume_messages=300_000,
     latency_s=4.0, connections=10_000, recovery_bytes=1 << 29, spark_rows=2_000_000,
+    pipeline_messages=200_000,
 )  # fmt: skip
 FAILURES = (
     PeerFailed, LoadFailed, CountMismatch, WireError, KafkaException, OSError, TimeoutError,
@@ -63,6 +68,11 @@ ALONE: dict[str, Callable[[Contender, Path, Profile], list[Sample]]] = {
         one.start, directory, one.ours, profile.recovery_bytes
     ),
     "spark": lambda one, directory, profile: spark(directory, one.ours, profile.spark_rows),
+    "pipeline": lambda one, directory, profile: (
+        pipeline(directory, profile.pipeline_messages) if one.ours else []
+    ),
+    "pipe": lambda one, directory, profile: pipe(directory, profile) if one.ours else [],
+    "consumer_app": lambda one, directory, _profile: consumer_app(directory) if one.ours else [],
 }
 """Cases that start brokers of their own, after those that share one."""
 
@@ -77,6 +87,7 @@ def main() -> int:
         console.print(f"{'replicated':32} three nodes with three copies, and the loss of one")
         console.print(f"{'recovery':32} return after kill -9, for each GiB not flushed")
         console.print(f"{'spark':32} one topic read by our source and by Spark's connector")
+        console.print(f"{'pipeline':32} readings to MongoDB, and alerts from MQTT to WebSocket")
         return 0
     signal.signal(signal.SIGTERM, _interrupt)
     profile = QUICK if options.quick else DEFAULT

@@ -35,6 +35,7 @@ class Profile:
     connections: int
     recovery_bytes: int
     spark_rows: int
+    pipeline_messages: int
 
 
 @dataclass(frozen=True, slots=True)
