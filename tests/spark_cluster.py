@@ -16,7 +16,7 @@ import pyspark
 from tests.running_node import die_with_parent, free_port
 
 HOME = Path(next(iter(pyspark.__path__)))
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 300.0
 EXECUTOR = "CoarseGrainedExecutorBackend"
 PYTHON_WORKER = "pyspark.daemon"
 
@@ -26,17 +26,24 @@ class SparkCluster:
 
     def __init__(self, directory: Path, workers: int = 2) -> None:
         self.directory = directory
-        port, self._http = free_port(), free_port()
-        self.master = f"spark://127.0.0.1:{port}"
-        self._processes = [
-            self._start("Master", "--port", str(port), "--webui-port", str(self._http))
-        ]
-        for number in range(workers):
-            folder = directory / f"worker-{number}"
+        self._port, self._http = free_port(), free_port()
+        self.master = f"spark://127.0.0.1:{self._port}"
+        self._workers = workers
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def open(self) -> None:
+        """Start everything, and wait until the workers have found their master."""
+        ports = ("--port", str(self._port), "--webui-port", str(self._http))
+        self._processes.append(self._start("Master", *ports))
+        for number in range(self._workers):
+            folder = self.directory / f"worker-{number}"
             told = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder))
-            ports = ("--webui-port", str(free_port()))
-            self._processes.append(self._start("Worker", *told, *ports, self.master))
-        self._wait(workers)
+            port = ("--webui-port", str(free_port()))
+            self._processes.append(self._start("Worker", *told, *port, self.master))
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while f'"aliveworkers" : {self._workers}' not in self._status():
+            assert time.monotonic() < deadline, "the workers did not find their master"
+            time.sleep(0.1)
 
     def close(self) -> None:
         """End everything, with what the workers have started."""
@@ -59,12 +66,6 @@ class SparkCluster:
                 command, stdout=log, stderr=log, env=environment(), preexec_fn=die_with_parent
             )
 
-    def _wait(self, workers: int) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while f'"aliveworkers" : {workers}' not in self._status():
-            assert time.monotonic() < deadline, "the workers did not find their master"
-            time.sleep(0.1)
-
     def _status(self) -> str:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/json/", timeout=5) as got:
@@ -78,6 +79,7 @@ def spark_cluster(directory: Path) -> Iterator[SparkCluster]:
     """Run a cluster of two workers."""
     cluster = SparkCluster(directory)
     try:
+        cluster.open()
         yield cluster
     finally:
         cluster.close()
