@@ -19,7 +19,7 @@ async def ask(source: Source, kind: str, scopes: Sequence[str]) -> None:
 
 
 async def _ask_postgres(source: Source, kind: str, scopes: Sequence[str]) -> None:
-    from chordmq.cdc.postgres.catalogue import connected, rows
+    from chordmq.cdc.postgres.catalogue import connected, execute
     from chordmq.cdc.postgres.replication import MESSAGES_SINCE
     from chordmq.cdc.postgres.table import quoted
 
@@ -27,7 +27,8 @@ async def _ask_postgres(source: Source, kind: str, scopes: Sequence[str]) -> Non
     async with connected(source.address) as connection:
         if source.signals:
             table = ".".join(quoted(part) for part in source.signals.split(".", 1))
-            await connection.execute(
+            await execute(
+                connection,
                 f"INSERT INTO {table} (id, type, data) VALUES (%s, %s, %s)",  # noqa: S608
                 [uuid4().hex, kind, msgspec.json.encode(said["data"]).decode()],
             )
@@ -35,7 +36,7 @@ async def _ask_postgres(source: Source, kind: str, scopes: Sequence[str]) -> Non
             # A message in the log needs no table.
             content = msgspec.json.encode(said).decode()
             query = "SELECT pg_logical_emit_message(true, %s, %s)"
-            await rows(connection, query, [MESSAGES, content])
+            await execute(connection, query, [MESSAGES, content])
         else:
             raise SourceRefused("before PostgreSQL 14 this needs a table: set `signals`")
 

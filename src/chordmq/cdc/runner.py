@@ -13,7 +13,7 @@ import structlog
 
 from chordmq.cdc.backlog import Backlog, Step
 from chordmq.cdc.change import Position
-from chordmq.cdc.errors import CdcError, PositionLost, SourceRefused, SourceUnavailable
+from chordmq.cdc.errors import CdcError, PositionLost, SourceUnavailable
 from chordmq.cdc.measures import Measures
 from chordmq.cdc.rendering import CannotTell, Placed, Rendering
 from chordmq.cdc.settings import BrokerAddress, Source
@@ -32,6 +32,8 @@ log = structlog.get_logger(__name__)
 
 REST_FIRST_S, REST_MOST_S = 0.5, 30.0
 LAG_EVERY_S = 5.0
+TRANSIENT = (SourceUnavailable, ClientError, OSError, TimeoutError)
+"""What may go well the next time."""
 FENCED = (Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED)
 
 
@@ -80,37 +82,31 @@ class Runner:
             steps = self.measures.steps
             try:
                 await self._follow()
-            except* (SourceUnavailable, ClientError, OSError, TimeoutError) as failures:
-                self._consider(_first(failures))
-            except* PositionLost as failures:
-                self._start_over(_first(failures))
-            except* (SourceRefused, CannotTell) as failures:
-                self.measures.failed(str(_first(failures)), for_good=True)
-                raise _first(failures) from None
+            except (ExceptionGroup, CdcError, CannotTell, *TRANSIENT) as error:
+                self._consider(_first(error))
             if self.measures.steps > steps:
                 rests.reset()
             await asyncio.sleep(rests.next_s())
 
-    def _consider(self, failure: BaseException) -> None:
+    def _consider(self, failure: Exception) -> None:
+        """Decide whether to begin again; raise what somebody has to mend first."""
+        name, wanted = self._source.name, self._source.snapshot
         if isinstance(failure, BrokerRefused) and failure.code in FENCED:
-            self.measures.failed("another process runs this source", for_good=True)
-            raise Replaced(
-                f"source {self._source.name}: another process runs it and has shut this one out"
+            failure = Replaced(f"another process runs source {name} and has shut this one out")
+        elif isinstance(failure, PositionLost) and wanted == "when_needed":
+            log.warning("takes a new snapshot", source=name, reason=str(failure))
+            self._forgets = True
+        elif isinstance(failure, PositionLost):
+            failure = PositionLost(
+                f"{failure}; changes are lost, and `snapshot: {wanted}` forbids another snapshot. "
+                "Set `snapshot: when_needed` to take one"
             )
-        reason = f"{type(failure).__name__}: {failure}"
-        log.warning("tries again", source=self._source.name, failure=reason)
-        self.measures.failed(reason)
-
-    def _start_over(self, failure: BaseException) -> None:
-        if self._source.snapshot != "when_needed":
-            self.measures.failed(str(failure), for_good=True)
-            raise PositionLost(
-                f"{failure}; changes are lost, and `snapshot: {self._source.snapshot}` "
-                "forbids another snapshot. Set `snapshot: when_needed` to take one"
-            )
-        log.warning("takes a new snapshot", source=self._source.name, reason=str(failure))
-        self.measures.failed(str(failure))
-        self._forgets = True
+        elif isinstance(failure, TRANSIENT):
+            log.warning("tries again", source=name, failure=f"{type(failure).__name__}: {failure}")
+        is_transient = self._forgets or isinstance(failure, TRANSIENT)
+        self.measures.failed(str(failure), for_good=not is_transient)
+        if not is_transient:
+            raise failure from None
 
     async def _follow(self) -> None:
         source, clock = self._source, self._clock
@@ -171,12 +167,11 @@ class Runner:
             return self.measures.lag  # the task that reads meets the same fault
 
 
-def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first failure of several that one has caused."""
-    found: BaseException = failures
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
+def _first(failure: Exception) -> Exception:
+    """Return the first failure of those that tasks ended with."""
+    while isinstance(failure, ExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure
 
 
 def _size(placed: list[Placed]) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from chordmq.cdc.change import Position
-from chordmq.cdc.errors import PositionLost, SourceRefused, SourceUnavailable
+from chordmq.cdc.errors import SourceRefused, SourceUnavailable
 from chordmq.cdc.mongodb import server
 from chordmq.cdc.mongodb.source import opened
 from chordmq.cdc.runner import Runner
@@ -272,14 +272,4 @@ async def test_a_server_that_is_not_there_is_said_clearly(
     settings = {"name": "away", "kind": "mongodb", "address": address}
     with pytest.raises(SourceUnavailable, match="Connect call failed"):
         async with opened(source_of(settings), None, SystemClock()):
-            pass
-
-
-async def test_a_token_that_the_server_does_not_know_is_a_lost_position(
-    mongodb: RunningReplicaSet, database: str
-) -> None:
-    settings = source_of(config(mongodb, database))
-    old = Position("@1.1")
-    with pytest.raises(PositionLost):
-        async with opened(settings, old, SystemClock()):
             pass

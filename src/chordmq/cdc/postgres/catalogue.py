@@ -69,23 +69,26 @@ def explained(error: psycopg.Error) -> SourceRefused | SourceUnavailable:
     return SourceUnavailable(message)
 
 
-async def rows(
-    connection: Connection, query: str, values: Iterable[Any] = ()
+async def execute(
+    connection: Connection, query: str | sql.Composed, values: Iterable[Any] = ()
 ) -> list[tuple[Any, ...]]:
-    """Run a query and return what it finds."""
-    found = await connection.execute(query, list(values) or None)
-    return await found.fetchall()
+    """Run a statement and return what it finds; raise our errors, also from within a task."""
+    try:
+        found = await connection.execute(query, list(values) or None)
+        return await found.fetchall() if found.description else []
+    except psycopg.Error as error:
+        raise explained(error) from error
 
 
 async def value(connection: Connection, query: str, values: Iterable[Any] = ()) -> Any:
     """Run a query that finds one value."""
-    found = await rows(connection, query, values)
+    found = await execute(connection, query, values)
     return found[0][0] if found else None
 
 
 async def slot_state(connection: Connection, slot: str) -> SlotState | None:
     """Return what the server knows of a slot, or None if there is none."""
-    found = await rows(
+    found = await execute(
         connection,
         "SELECT plugin, active, confirmed_flush_lsn::text, coalesce(wal_status, ''), "
         "coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::float8 "
@@ -100,7 +103,7 @@ async def slot_state(connection: Connection, slot: str) -> SlotState | None:
 
 async def tables(connection: Connection) -> list[Place]:
     """Return all tables of the database that can be published."""
-    found = await rows(
+    found = await execute(
         connection,
         "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p' "
@@ -111,9 +114,11 @@ async def tables(connection: Connection) -> list[Place]:
 
 async def published(connection: Connection, publication: str) -> set[Place] | None:
     """Return the tables of a publication, or None if there is none of this name."""
-    if not await rows(connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", [publication]):
+    if not await execute(
+        connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", [publication]
+    ):
         return None
-    found = await rows(
+    found = await execute(
         connection,
         "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s",
         [publication],
@@ -127,19 +132,16 @@ async def publish(connection: Connection, publication: str, places: Iterable[Pla
     listed = sql.SQL(", ").join(sql.Identifier(*place) for place in places)
     there = await published(connection, publication)
     if there is None:
-        await connection.execute(
-            sql.SQL(
-                "CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)"
-            ).format(name, listed)
-        )
+        create = "CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)"
+        await execute(connection, sql.SQL(create).format(name, listed))
     elif missing := sorted(set(places) - there):
         more = sql.SQL(", ").join(sql.Identifier(*place) for place in missing)
-        await connection.execute(sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(name, more))
+        await execute(connection, sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(name, more))
 
 
 async def types(connection: Connection) -> Mapping[int, Type]:
     """Return all types of the database."""
-    found = await rows(
+    found = await execute(
         connection,
         "SELECT oid::int8, typname, typtype::text, typelem::int8, typbasetype::int8, typtypmod, "
         "typcategory::text FROM pg_type",
@@ -149,7 +151,7 @@ async def types(connection: Connection) -> Mapping[int, Type]:
 
 async def key_of(connection: Connection, place: Place) -> list[str]:
     """Return the names of the columns of a table's primary key, in its order."""
-    found = await rows(
+    found = await execute(
         connection,
         "SELECT a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid "
         "JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -163,7 +165,7 @@ async def key_of(connection: Connection, place: Place) -> list[str]:
 
 async def relation_of(connection: Connection, place: Place) -> Relation | None:
     """Return a table as the stream would tell it, or None if there is none."""
-    found = await rows(
+    found = await execute(
         connection,
         "SELECT c.oid::int8, c.relreplident::text, a.attname, a.atttypid::int8, a.atttypmod "
         "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "

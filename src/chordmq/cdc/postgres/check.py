@@ -6,7 +6,7 @@ from chordmq.cdc.change import Place
 from chordmq.cdc.errors import SourceRefused
 from chordmq.cdc.findings import Finding, Level
 from chordmq.cdc.postgres import catalogue
-from chordmq.cdc.postgres.catalogue import Connection, connected, rows, value
+from chordmq.cdc.postgres.catalogue import Connection, connected, execute, value
 from chordmq.cdc.selection import Selection, chosen
 from chordmq.cdc.settings import Source
 
@@ -141,7 +141,7 @@ async def _publication(
 
 
 async def _table(connection: Connection, place: Place) -> AsyncIterator[Finding]:
-    found = await rows(
+    found = await execute(
         connection,
         "SELECT c.relreplident::text, has_table_privilege(c.oid, 'SELECT') FROM pg_class c "
         "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s",

@@ -140,7 +140,7 @@ class PostgresStream:
             return Position(lsn_text(slot.confirmed_lsn))
         if slot is not None:
             # It is of an attempt whose position was never stored, or its log is lost.
-            await self.connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
+            await catalogue.execute(self.connection, "SELECT pg_drop_replication_slot(%s)", [name])
         made = await self._replication.create_slot(name)
         self.exported = made.snapshot
         wanted = None if self.source.snapshot == "never" else Snapshot(self._scopes)
