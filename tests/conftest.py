@@ -22,7 +22,15 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 StartNode = Callable[..., RunningNode]
 
 LOG_TAIL_LINES = 60
+SPARK_TIMEOUT_S = 300
 SHARED = pytest.StashKey[RunningNode]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests on Spark take longer: the first of a worker starts a Java machine."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")

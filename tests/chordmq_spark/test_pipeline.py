@@ -20,8 +20,6 @@ from chordmq_spark.settings import PipelineSettings
 from tests.mongodb import running_mongod
 from tests.running_node import RunningNode
 
-pytestmark = pytest.mark.timeout(300)
-
 WAIT_S = 60.0
 
 

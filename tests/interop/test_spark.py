@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.interop.conftest import CreateTopic
 from tests.spark_session import session as session
 from tests.spark_session import spark as spark
-
-pytestmark = pytest.mark.timeout(300)
 
 ROWS = 1_000
 
