@@ -11,9 +11,9 @@ export type Start =
 
 const PARTITIONS_MAX = 100
 
-/** The partitions that can be read here: those that the node has, and no more than it reads at once. */
+/** The partitions that are read: no more than a node reads at once, wherever they are. */
 export function readable(partitions: PartitionRow[]): PartitionRow[] {
-  return partitions.filter((row) => row.held !== false).slice(0, PARTITIONS_MAX)
+  return partitions.slice(0, PARTITIONS_MAX)
 }
 
 /** Those partitions as the API wants them named; nothing if they are all. */

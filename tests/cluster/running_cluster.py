@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
 from tests.cluster.etcd_members import EtcdMembers
 from tests.running_node import RunningNode, free_port
 
@@ -68,6 +71,16 @@ class RunningCluster:
         for node in self.nodes.values():
             node.close()
         self.etcd.close()
+
+
+def place(cluster: RunningCluster, topic: str, assignment: list[list[int]]) -> None:
+    """Make a topic whose partitions are on chosen nodes, and return when all nodes know it."""
+    settings = {"retention.ms": "-1", "min.insync.replicas": "1"}
+    count = len(assignment)
+    wanted = NewTopic(topic, count, replica_assignment=assignment, config=settings)
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    client.create_topics([wanted])[topic].result(PATIENCE_S)
+    until(lambda: all(node.answers(f"/v1/topics/{topic}") for node in cluster.nodes.values()))
 
 
 def until(wanted: Callable[[], Result], patience_s: float = PATIENCE_S) -> Result:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
+
 from chordmq.clock import SystemClock
 from chordmq.cluster.controller import ControllerSettings
 from chordmq.cluster.controlling import Controlling
@@ -104,6 +106,21 @@ async def test_one_broker_controls_and_another_takes_over(shared_store: Unreliab
         state = await until_led_by(shared_store, 2)
         assert state.isr == (2,)
         assert second.controlling.elections == 1
+
+
+async def test_partitions_whose_topic_never_came_are_removed(
+    shared_store: UnreliableStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A9: a creation that was cut off half-way leaves nothing for ever."""
+    monkeypatch.setattr("chordmq.cluster.controlling.ORPHAN_S", 0.0)
+    state = encode(PartitionState(replicas=(1,), leader=1, isr=(1,)))
+    lost = bytes(16)
+    await make_topic(shared_store, PartitionState(replicas=(1,), leader=1, isr=(1,)))
+    await shared_store.store.commit([], [Put(partition_key(lost, i), state) for i in range(3)])
+    async with running(shared_store, 1) as broker:
+        await until(lambda: not list(broker.image.under(f"parts/{lost.hex()}")))
+        assert await shared_store.get(partition_key(lost, 2)) is None
+        assert await shared_store.get(partition_key(TOPIC, 0)) is not None
 
 
 async def test_a_controller_that_was_replaced_can_change_nothing(

@@ -79,7 +79,7 @@ export function Browser({ topic, place }: { topic: TopicDetail; place: Place }) 
         </div>
         {only !== '' && (
           <p className="notice warn">
-            Only partitions {only} are on this node, {readable(topic.partitions).length} of {topic.partitions.length}; the <a href="#/cluster">other nodes</a> show the rest.
+            Only partitions {only} are read, {readable(topic.partitions).length} of {topic.partitions.length}; choose an offset to see others.
           </p>
         )}
         {(fault || tail.fault) && (

@@ -12,6 +12,7 @@ from chordmq.cluster.image import Image
 from chordmq.cluster.members import Members
 from chordmq.cluster.metastore.store import (
     Compare,
+    DeleteUnder,
     Event,
     LeaseLost,
     Put,
@@ -33,12 +34,15 @@ from chordmq.cluster.state import (
     encode,
     partition_key,
     partition_of,
+    partitions_key,
 )
 from chordmq.errors import StoreUnavailable, UnknownOutcome
 
 INTERVAL_S = 1.0
 """How often a controller looks even if nothing has happened."""
 RETRY_DELAY_S = 0.1
+ORPHAN_S = 60.0
+"""How long partitions may be there before their topic: whoever makes it puts them there first."""
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +69,7 @@ class Controlling:
         self._clock = clock
         self._news = asyncio.Event()
         self._decoded: dict[Place, Seen] = {}
+        self._orphan_since_s: dict[bytes, float] = {}
         for family in (LIVE, BROKERS, PARTITIONS, TOPICS, CONTROLLER):
             image.listen(family, self._hear)
 
@@ -100,11 +105,13 @@ class Controlling:
         await self._image.refresh()
         while self._is_mine():
             changes = controller.plan(self._view(rules), self._clock.monotonic_s())
-            if not changes:
+            orphans = self._orphans()
+            if not changes and not orphans:
                 await self._wait()
                 continue
             try:
                 await self._make(changes)
+                await self._forget(orphans)
             except StoreConflict:  # somebody has changed one of them, or the key is another's
                 await self._image.refresh()
         log.info("controls the cluster no more", broker=self._registration.broker)
@@ -123,6 +130,21 @@ class Controlling:
             before = {c.place: self._decoded[c.place].state.leader for c in some}
             await self._image.commit([mine, *compares], puts)
             self.elections += sum(before[c.place] != c.state.leader for c in some)
+
+    def _orphans(self) -> list[bytes]:
+        """Return topics that are not there, though their partitions have been for long."""
+        topics = {decode(entry, TopicState).id for entry in self._image.under(TOPICS)}
+        now_s = self._clock.monotonic_s()
+        found = {place[0] for place in self._decoded if place[0].hex() not in topics}
+        self._orphan_since_s = {one: self._orphan_since_s.get(one, now_s) for one in found}
+        return [one for one, since_s in self._orphan_since_s.items() if now_s - since_s >= ORPHAN_S]
+
+    async def _forget(self, topics: list[bytes]) -> None:
+        """Remove what a creation or a deletion has left that did not come to its end."""
+        mine = Compare(CONTROLLER, created=self.epoch)
+        for topic in topics:
+            await self._image.commit([mine], [DeleteUnder(partitions_key(topic))])
+            log.info("partitions without a topic removed", topic=topic.hex())
 
     def _view(self, rules: Callable[[bytes], Rules]) -> View:
         members = self._members.all()

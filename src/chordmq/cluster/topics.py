@@ -14,6 +14,7 @@ from chordmq.cluster.metastore.store import (
     Put,
     StoreConflict,
     absent,
+    present,
     unchanged,
 )
 from chordmq.cluster.state import (
@@ -113,8 +114,11 @@ class TopicTable:
     async def insert(self, row: TopicRow, states: Sequence[PartitionState] = ()) -> None:
         """Add a topic, or raise StoreConflict if its name is taken."""
         await self._put_states(row.id, range(row.partitions), states, [])
+        compares = [absent(topic_key(row.name))]
+        if not self.members.is_alone:  # a controller takes away states that no topic comes for
+            compares.append(present(partition_key(row.id, 0)))
         try:
-            await self.image.commit([absent(topic_key(row.name))], [_put(row)])
+            await self.image.commit(compares, [_put(row)])
         except StoreConflict:
             await self.image.commit([], [DeleteUnder(partitions_key(row.id))])
             raise
