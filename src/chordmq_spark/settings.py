@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chordmq.client.security import Security
-from chordmq_spark.models import Models
+from chordmq.iot.models import Models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from chordmq.iot.devices import Address, Subject
 from chordmq.iot.draft import Draft
 from chordmq.iot.flow import Flow, SlowConsumer
 from chordmq.iot.messages import Incoming
+from chordmq.iot.models import DeviceModel, Models
 from chordmq.iot.shadow import Limits
 from chordmq.records.dead_letter import REASON_HEADER
 
@@ -310,3 +311,18 @@ def test_a_device_has_so_many_shadows_with_names_and_no_more() -> None:
     for name in ("a", "b", "c"):
         bench.send(devices.NAMED_SHADOW_UPDATE, {"state": {"reported": {"x": 1}}}, name=name)
     assert sorted(bench.desk.shadows) == ["d7/a", "d7/b"]
+
+
+def test_telemetry_is_told_again_in_common_words_if_that_is_wanted() -> None:
+    """E11: by the tables of the device's model; what makes no sense goes to the dead letters."""
+    model = DeviceModel(metrics={"t1": "temperature"}, units={"temperature": "F"})
+    bench = Bench(Rules(models=Models(models={"acme-9": model})))
+    bench.send(devices.REGISTER, {"model": "acme-9"})
+    step = bench.send(devices.TELEMETRY, b"212", name="t1")
+    (told,) = step.outgoing
+    assert told.name == "iotsphere/devices/d7/measures/temperature"
+    payload = json.loads(told.value or b"")["payload"]
+    assert (round(payload["value"]), payload["unit"]) == (100, "C")
+    (dead,) = bench.send(devices.TELEMETRY, b"warm", name="t1").outgoing
+    assert dead.is_dead
+    assert Bench().send(devices.TELEMETRY, b"212", name="t1").outgoing == []

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -206,3 +207,23 @@ def test_a_shadow_with_a_name_is_changed_over_http_and_told_over_mqtt(
         ask.ok("DELETE", f"/{name}/shadow?name=network&version=1")
         assert ask("GET", f"/{name}/shadow?name=network").status_code == 404
         assert ask("PATCH", f"/{name}/shadow?name=a%2Fb", update).status_code == 400
+
+
+def test_telemetry_is_told_again_by_the_tables_of_a_file(
+    start_node: StartNode, tmp_path: Path
+) -> None:
+    """E11: device → MQTT → normaliser → broker, by the model that the device is registered with."""
+    tables = tmp_path / "models.yaml"
+    tables.write_text("models: {acme-9: {metrics: {t1: temperature}, units: {temperature: F}}}")
+    node = start_node({"iot.normalise": "true", "iot.models": str(tables)})
+    with Asker(node) as ask, Thing(node, "d7") as thing:
+        ask.insist("PUT", "/d7", {"model": "acme-9"})
+        thing.client.subscribe(f"{thing.root}/measures/#", 1)
+        until(lambda: _measured(thing))
+
+
+def _measured(thing: Thing) -> bool:
+    """Publish a value; return whether its measure has come."""
+    thing.publish("telemetry/t1", "212")
+    found = [told for path, told in list(thing.told.queue) if path == "measures/temperature"]
+    return any(round(told["value"]) == 100 and told["unit"] == "C" for told in found)

@@ -72,7 +72,7 @@ def run(
       chordmq pipeline run telemetry --once
     """
     spark_or_fail()
-    from chordmq_spark.models import BadModels, read_models
+    from chordmq.iot.models import BadModels, read_models
     from chordmq_spark.pipeline import Pipeline, UnknownJob, queries_of
     from chordmq_spark.session import start_spark
     from chordmq_spark.settings import PipelineSettings

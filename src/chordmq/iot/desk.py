@@ -10,6 +10,7 @@ from chordmq.iot.commands import Command
 from chordmq.iot.devices import Device
 from chordmq.iot.entries import DEVICE, SHADOW, Entry, Outgoing, Progress, ShadowOf
 from chordmq.iot.flow import Flow
+from chordmq.iot.models import Models
 from chordmq.iot.shadow import Shadow
 
 
@@ -22,6 +23,8 @@ class Rules:
     flow: Flow = field(default_factory=Flow)
     registers: bool = True
     """Whether a device becomes known by its first message."""
+    models: Models | None = None
+    """The tables by which telemetry is told again in common names and units; None: it is not."""
 
 
 class Refusal(NamedTuple):

@@ -2,6 +2,7 @@
 
 iotsphere/devices/{id}/telemetry/{name}          iotsphere/devices/{id}/status
 iotsphere/devices/{id}/events/{name}             iotsphere/devices/{id}/presence
+iotsphere/devices/{id}/measures/{name}
 iotsphere/devices/{id}/shadow/get|update|delete  …/accepted, …/rejected, shadow/update/delta
 iotsphere/devices/{id}/shadow/name/{name}/get|update|delete  and the same
 iotsphere/devices/{id}/commands/{name}/issue|cancel|request|response|status
@@ -47,6 +48,7 @@ class Subject:
 
 
 TELEMETRY = Subject("telemetry/{name}", MessageType.EVENT, Sender.DEVICE)
+MEASURE = Subject("measures/{name}", MessageType.EVENT, Sender.NODE)
 EVENT = Subject("events/{name}", MessageType.EVENT, Sender.DEVICE)
 STATUS = Subject("status", MessageType.NOTIFICATION, Sender.DEVICE)
 PRESENCE = Subject("presence", MessageType.NOTIFICATION, Sender.NODE)
@@ -85,8 +87,9 @@ REJECTED = {
     for asked in (*ACCEPTED, COMMAND_ISSUE, COMMAND_CANCEL)
 }
 SUBJECTS = (
-    TELEMETRY, EVENT, STATUS, PRESENCE, REGISTER, FORGET, SHADOW_GET, SHADOW_UPDATE, SHADOW_DELETE,
-    SHADOW_DELTA, COMMAND_ISSUE, COMMAND_CANCEL, COMMAND_REQUEST, COMMAND_RESPONSE, COMMAND_STATUS,
+    TELEMETRY, MEASURE, EVENT, STATUS, PRESENCE, REGISTER, FORGET,
+    SHADOW_GET, SHADOW_UPDATE, SHADOW_DELETE, SHADOW_DELTA,
+    COMMAND_ISSUE, COMMAND_CANCEL, COMMAND_REQUEST, COMMAND_RESPONSE, COMMAND_STATUS,
     *NAMED_SUBJECTS.values(), *ACCEPTED.values(), *REJECTED.values(),
 )  # fmt: skip
 
@@ -104,7 +107,7 @@ class Address(NamedTuple):
 
 
 _FIXED = {one.path: one for one in SUBJECTS if PLACE not in one.path}
-_OPEN = {one.path.partition("/")[0]: one for one in (TELEMETRY, EVENT)}
+_OPEN = {one.path.partition("/")[0]: one for one in (TELEMETRY, MEASURE, EVENT)}
 _NAMED = {tuple(one.path.split(f"/{PLACE}/")): one for one in SUBJECTS if f"/{PLACE}/" in one.path}
 
 

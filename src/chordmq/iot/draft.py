@@ -19,6 +19,7 @@ from chordmq.iot.desk import Desk, Event, Refusal, Step, shown
 from chordmq.iot.devices import Address, Device, Sender, Subject
 from chordmq.iot.entries import COMMAND, DEVICE, SHADOW, Entry, Gone, Outgoing, ShadowOf
 from chordmq.iot.messages import CORRELATION, Incoming, Message, opened, read, status_of
+from chordmq.iot.normaliser import Reading, measures
 from chordmq.iot.shadow import Shadow
 from chordmq.records.dead_letter import obituary
 from chordmq.records.record import Headers
@@ -195,6 +196,19 @@ class Draft:
         if self._shadow(place).version:
             self._shadows[_place(place)] = None
         self._keep_delta(place, b"")
+
+    def normalise(self, address: Address, message: Message) -> None:
+        """Tell telemetry again in common names, units and time; what makes no sense is buried."""
+        if self._rules.models is None:
+            return
+        known = self._device(address.device)
+        model = known.model if known is not None else ""
+        reading = Reading(
+            address.name, message.content, message.timestamp_ms or self._now_ms, model
+        )
+        for measure in measures(reading, self._rules.models):
+            place = address._replace(subject=devices.MEASURE, name=measure.metric)
+            self._publish(place, msgspec.to_builtins(measure), message.id)
 
     def hear_status(self, address: Address, message: Message) -> None:
         """Note what a device, or its will, says of itself: `online` if it is there, or `offline`.
@@ -442,6 +456,7 @@ _HANDLERS: dict[Subject, Callable[[Draft, Address, Message], None]] = {
     devices.REGISTER: Draft.register,
     devices.FORGET: Draft.forget,
     devices.STATUS: Draft.hear_status,
+    devices.TELEMETRY: Draft.normalise,
     devices.SHADOW_GET: Draft.get_shadow,
     devices.SHADOW_UPDATE: Draft.update_shadow,
     devices.SHADOW_DELETE: Draft.delete_shadow,

@@ -34,6 +34,8 @@ class Message(NamedTuple):
     correlation_id: str
     content: bytes
     correlation_data: bytes | None
+    timestamp_ms: int = 0
+    """When it was made, if its envelope says so."""
 
 
 def opened(incoming: Incoming) -> Message:
@@ -46,7 +48,12 @@ def opened(incoming: Incoming) -> Message:
     found = envelope.read(value)
     metadata = found.metadata
     return Message(
-        metadata.message_id, metadata.source, metadata.correlation_id or "", found.content, data
+        metadata.message_id,
+        metadata.source,
+        metadata.correlation_id or "",
+        found.content,
+        data,
+        round(metadata.timestamp.timestamp() * 1000),
     )
 
 

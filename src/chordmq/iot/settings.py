@@ -1,11 +1,14 @@
 """What can be set for devices, their shadows and their commands."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from chordmq.errors import CannotStart
 from chordmq.iot.commands import Patience
 from chordmq.iot.desk import Rules
 from chordmq.iot.flow import Flow, SlowConsumer
+from chordmq.iot.models import BadModels, Models, read_models
 from chordmq.iot.shadow import Limits
 
 
@@ -33,6 +36,10 @@ class IotSettings:
     """What happens when too many commands wait: the new one is refused, or the oldest dropped."""
     commands_kept_s: float = 24 * 60 * 60.0
     """How long a command can be asked about after its end."""
+    normalise: bool = False
+    """Whether telemetry is told again under `measures/`, in common names, units and time."""
+    models: str = ""
+    """A file with tables for that: names, units, and what devices of a model mean."""
     mongodb: str = ""
     """Address of a MongoDB that keeps devices; empty: the topic `__devices` keeps them."""
 
@@ -53,4 +60,11 @@ class IotSettings:
                 policy=SlowConsumer(self.commands_overflow),
             ),
             registers=self.registration == "auto",
+            models=self._models() if self.normalise else None,
         )
+
+    def _models(self) -> Models:
+        try:
+            return read_models(Path(self.models) if self.models else None)
+        except BadModels as error:
+            raise CannotStart(f"iot.models: {error}.") from None

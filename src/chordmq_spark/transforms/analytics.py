@@ -5,7 +5,7 @@ from itertools import chain
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from chordmq_spark.models import Models
+from chordmq.iot.models import Models
 from chordmq_spark.transforms.telemetry import NAME_HEADER
 
 ROOT = "iotsphere"

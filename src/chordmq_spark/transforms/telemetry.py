@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from chordmq_spark.models import Models
+from chordmq.iot.models import Models
 
 ENVELOPE = T.StructType(
     [

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 
-from chordmq_spark.models import Models
+from chordmq.iot.models import Models
 from chordmq_spark.transforms.analytics import ALERTS, aggregated, as_messages, exceeded
 
 TIME = datetime(2026, 11, 1, 12, 0, 0, tzinfo=UTC)

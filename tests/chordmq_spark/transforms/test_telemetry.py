@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from chordmq_spark.models import Models
+from chordmq.iot.models import Models
 from chordmq_spark.transforms.telemetry import BYTES_MAX, clean, good, rejected
 
 TIME = datetime(2026, 11, 1, 12, 0, 0, tzinfo=UTC)

@@ -7,6 +7,8 @@ A file `models.yaml` adds to the built-in tables or replaces rows of them:
       degF: [C, 0.5555555555555556, -17.77777777777778]
     limits: {temperature: [-90, 150]}       # metric: the least and the most that can be true
     thresholds: {temperature: [-20, 60]}    # metric: outside of it somebody is told
+    models:                                 # devices of one model: their words, units they mean
+      acme-9: {metrics: {t1: temperature}, units: {temperature: F}}
 """
 
 from collections.abc import Mapping
@@ -28,6 +30,15 @@ class Conversion:
     unit: str
     factor: float = 1.0
     shift: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceModel:
+    """What devices of one model mean: their names of metrics, and units that they do not say."""
+
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    """By metric, in its common name."""
 
 
 METRICS = {
@@ -87,6 +98,7 @@ class Models:
     units: Mapping[str, Conversion] = field(default_factory=lambda: dict(UNITS))
     limits: Mapping[str, tuple[float, float]] = field(default_factory=lambda: dict(LIMITS))
     thresholds: Mapping[str, tuple[float, float]] = field(default_factory=lambda: dict(THRESHOLDS))
+    models: Mapping[str, DeviceModel] = field(default_factory=dict)
 
 
 def read_models(path: Path | None) -> Models:
@@ -100,6 +112,7 @@ def read_models(path: Path | None) -> Models:
             units=UNITS | {str(k): Conversion(*v) for k, v in said.pop("units", {}).items()},
             limits=LIMITS | _pairs(said.pop("limits", {})),
             thresholds=THRESHOLDS | _pairs(said.pop("thresholds", {})),
+            models={str(k): DeviceModel(**v) for k, v in said.pop("models", {}).items()},
         )
     except (OSError, yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
         raise BadModels(f"{path}: {error}") from error

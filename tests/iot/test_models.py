@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chordmq_spark.models import BadModels, Conversion, read_models
+from chordmq.iot.models import BadModels, Conversion, read_models
 
 
 def test_a_file_adds_to_the_tables(tmp_path: Path) -> None:
