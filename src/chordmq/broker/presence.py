@@ -17,6 +17,8 @@ class ClientFacts:
     host: str
     connected_ms: int
     subscriptions: list[str]
+    channels: int = 0
+    """How many channels or sessions it has open, where the protocol has any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ class Taker:
         self.room = room
         self.priority = priority
         self.no_ack = False
+        self.tag = self.client_id = "taker"
         self.got: list[Entry] = []
 
     def has_room(self) -> bool:

@@ -47,6 +47,13 @@ class Consumer(Protocol):
 
     priority: int
     no_ack: bool
+    tag: str
+    """What the client calls it."""
+
+    @property
+    def client_id(self) -> str:
+        """Return the id of the client, as its presence says it."""
+        ...
 
     def has_room(self) -> bool:
         """Return whether it can take a message now."""

@@ -5,13 +5,15 @@ holds: stamp (8 bytes), virtual host, exchange and routing key (short strings), 
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from pamqp import commands
+
 from chordmq.codecs.amqp.frames import short
-from chordmq.codecs.amqp.tables import Table, read_table, write_table
+from chordmq.codecs.amqp.tables import FAULTS, Table, read_table, write_table
 from chordmq.errors import DecodeError
 
 HEADER_NAME = "chordmq.amqp"
@@ -194,6 +196,48 @@ def _envelope(data: bytes) -> Envelope:
 def _short(data: bytes, at: int) -> tuple[str, int]:
     stop = at + 1 + data[at]
     return data[at + 1 : stop].decode(), stop
+
+
+def from_names(values: Mapping[str, Any]) -> Properties:
+    """Return properties by their names in the specification; raise DecodeError for wrong ones."""
+    named = {"message_type" if name == "type" else name: one for name, one in values.items()}
+    try:
+        return read_properties(commands.Basic.Properties(**named).marshal())
+    except (*FAULTS, AttributeError) as fault:
+        raise DecodeError(f"these are no properties: {fault}") from fault
+
+
+def to_names(properties: Properties) -> dict[str, Any]:
+    """Return the properties that are there by their names in the specification."""
+    parts = read_parts(properties.raw)
+    found: dict[str, Any] = {
+        name: parts[flag][1:].decode(errors="replace")
+        for flag, name in _NAMES.items()
+        if flag in parts
+    }
+    if HEADERS in parts:
+        found["headers"] = properties.headers
+    if DELIVERY_MODE in parts:
+        found["delivery_mode"] = parts[DELIVERY_MODE][0]
+    if properties.priority is not None:
+        found["priority"] = properties.priority
+    if properties.timestamp is not None:
+        found["timestamp"] = properties.timestamp
+    return found
+
+
+_NAMES = {
+    CONTENT_TYPE: "content_type",
+    ENCODING: "content_encoding",
+    CORRELATION_ID: "correlation_id",
+    REPLY_TO: "reply_to",
+    EXPIRATION: "expiration",
+    MESSAGE_ID: "message_id",
+    TYPE: "type",
+    USER_ID: "user_id",
+    APP_ID: "app_id",
+    CLUSTER_ID: "cluster_id",
+}
 
 
 def _texts(value: Any) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ from chordmq.fronts.admin.call import Shared
 from chordmq.fronts.admin.errors import fail, refuse, refuse_by_status
 from chordmq.fronts.admin.forwarding import Deputy
 from chordmq.fronts.admin.login import Door, Login, check_super
+from chordmq.fronts.admin.management import routes as management
 from chordmq.metrics import CONTENT_TYPE, Metrics
 
 
@@ -121,6 +122,7 @@ def application(admin: Admin) -> Starlette:
             *users.ROUTES,
             *permissions.ROUTES,
             *queues.ROUTES,
+            *management.ROUTES,
             *routes.ROUTES,
             *storage.ROUTES,
             *pipes.ROUTES,

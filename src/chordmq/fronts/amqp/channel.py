@@ -51,6 +51,11 @@ class ChannelConsumer:
         self.unacked = 0
         self._tag = short(tag)
 
+    @property
+    def client_id(self) -> str:
+        """Return the id of the client."""
+        return self.channel.connection.number
+
     def has_room(self) -> bool:
         """Return whether the client can take one message more."""
         channel = self.channel

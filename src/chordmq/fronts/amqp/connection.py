@@ -80,7 +80,7 @@ class AmqpConnection(Wire):
         self.thirsty: dict[Queue, None] = {}
         """Queues whose consumers have room again."""
         self.login_name = ""
-        self._number = secrets.token_urlsafe(12)
+        self.number = secrets.token_urlsafe(12)
         self._properties: dict[str, Any] = {}
         self._channels: dict[int, Channel] = {}
         self._channels_max = front.settings.channels_max
@@ -341,7 +341,7 @@ class AmqpConnection(Wire):
 
     def reply_name_of(self, channel: Channel) -> str:
         """Return a new name for answers to a channel."""
-        name = f"{REPLY_TO}.{self._number}.{channel.number}"
+        name = f"{REPLY_TO}.{self.number}.{channel.number}"
         self.front.replies[name] = channel
         return name
 
@@ -386,13 +386,14 @@ class AmqpConnection(Wire):
         """Return what is known of the client now."""
         channels = self._channels.values()
         return ClientFacts(
-            id=self._number,
+            id=self.number,
             name=str(self._properties.get("connection_name", "")),
             protocol="amqp-0-9-1",
             user=self.principal.name,
             host=self.host,
             connected_ms=self.connected_ms,
             subscriptions=[c.queue.name for one in channels for c in one.consumers.values()],
+            channels=len(channels),
         )
 
     @property

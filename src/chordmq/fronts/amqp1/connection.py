@@ -103,7 +103,7 @@ class Amqp1Connection(Guest[Event]):
         self.publisher = Publisher(self)
         self.thirsty: dict[Queue, None] = {}
         """Queues whose consumers have room again."""
-        self._number = secrets.token_urlsafe(12)
+        self.number = secrets.token_urlsafe(12)
         self._sessions: dict[int, Session] = {}
 
     # What the client's task does.
@@ -373,13 +373,14 @@ class Amqp1Connection(Guest[Event]):
     def facts(self) -> ClientFacts:
         """Return what is known of the client now."""
         return ClientFacts(
-            id=self._number,
+            id=self.number,
             name=self.container,
             protocol="amqp-1.0",
             user=self.principal.name,
             host=self.host,
             connected_ms=self.connected_ms,
             subscriptions=[name for link in self._links() if (name := link.queue_name)],
+            channels=len(self._sessions),
         )
 
     def _links(self) -> list[Link]:

@@ -148,6 +148,7 @@ def _consume(session: "Session", attach: Attach, queue: Queue) -> QueueLink:
         raise LinkFault(INVALID_FIELD, f"{PRIORITY} is a number")
     is_settled = attach.snd_settle_mode == SETTLED
     link = QueueLink(session, attach.handle, queue, settled=is_settled, priority=priority)
+    link.tag = attach.link_name
     link.default_outcome = source.default_outcome if source is not None else None
     connection.front.queues.consume(queue, link, exclusive=False)
     return link

@@ -74,8 +74,14 @@ class QueueLink:
         self.queue = queue
         self.no_ack = settled
         self.priority = priority
+        self.tag = ""
         self.default_outcome: Any = None
         self._credit = Credit()
+
+    @property
+    def client_id(self) -> str:
+        """Return the id of the client."""
+        return self.session.connection.number
 
     @property
     def queue_name(self) -> str | None:
