@@ -40,7 +40,7 @@ async def bridged(
             running.cancel()
 
 
-async def test_devices_and_browsers_live_on_a_companys_redis(
+async def test_devices_and_browsers_live_on_a_redis_that_is_there(
     start_node: StartNode, tmp_path: Path
 ) -> None:
     """E5, E7: telemetry of a device goes to Redis; what Redis has comes to a browser, once."""

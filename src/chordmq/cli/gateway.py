@@ -1,7 +1,5 @@
 """Runs the IoT layer and the WebSocket gateway on a broker that is already there."""
 
-import asyncio
-import random
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -74,6 +72,9 @@ def gateway(
 
 
 async def _carry(node: str, driver: str, settings: "BridgeSettings") -> None:
+    import asyncio
+    import random
+
     from chordmq.clock import SystemClock
     from chordmq.drivers.addresses import open_driver
     from chordmq.drivers.bridge import Bridge
