@@ -1,5 +1,6 @@
 """MQTT on several nodes: a session is one, whichever node its client comes to."""
 
+import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -32,8 +33,10 @@ def clients() -> Iterator[ExitStack]:
         yield stack
 
 
-def device(clients: ExitStack, name: str, **options: int) -> Device:
-    one = Device(name, **options)
+def device(
+    clients: ExitStack, name: str, *, expiry_s: int = 600, in_browser: bool = False
+) -> Device:
+    one = Device(name, expiry_s=expiry_s, in_browser=in_browser)
     clients.callback(one.leave)
     return one
 
@@ -97,10 +100,9 @@ def test_a_newer_connection_takes_over_from_another_node(
     before.connect(cluster.nodes[1])
     before.subscribe(f"{name}/t")
     after = device(clients, name)
-    # Paho would come back at once, and the two would take turns.
-    before._client.on_disconnect = lambda *_: before._client.disconnect()
+    before.stay_away()  # or the two would take turns
     after.connect(cluster.nodes[2])
-    until(lambda: not before._client.is_connected())
+    until(lambda: not before.is_connected)
     after.publish(f"{name}/t", b"mine")
     assert after.next()[1] == b"mine"
 
@@ -161,7 +163,36 @@ def test_workers_at_several_nodes_share_a_subscription(
     assert sorted(got) == sorted(sent)
 
 
-@pytest.mark.parametrize("victim", ["owner", "entrance"])
+def test_browsers_find_their_session_at_any_node(
+    cluster: RunningCluster, clients: ExitStack, name: str
+) -> None:
+    """E2: MQTT inside WebSockets goes the same way."""
+    for number, node in cluster.nodes.items():
+        browser = device(clients, name, in_browser=True)
+        browser.connect(node)
+        assert browser.had_session == (number > 1)
+        if number == 1:
+            browser.subscribe(f"{name}/w")
+        browser.publish(f"{name}/w", b"%d" % number)
+        assert browser.next()[1] == b"%d" % number
+        browser.leave()
+
+
+def test_who_does_not_speak_mqtt_is_hung_up_on(cluster: RunningCluster) -> None:
+    """C10: whichever node it comes to, and however little it says."""
+    for node in cluster.nodes.values():
+        for garbage in (
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"\xff" * 100,
+            b"\xc0\0",
+            b"\x10\x80\x80\x80\x80",
+        ):
+            with socket.create_connection(node.mqtt_address, timeout=30) as client:
+                client.sendall(garbage)
+                assert client.recv(1000) in (b"", b"\x20\x02\0\x01")
+
+
+@pytest.mark.parametrize("victim", ["owner", pytest.param("entrance", marks=pytest.mark.slow)])
 def test_kill_9_of_a_node_loses_nothing(tmp_path: Path, victim: str) -> None:
     """E3, C13: a session survives the node that looks after it, and the one its client is at."""
     with RunningCluster(tmp_path) as cluster, ExitStack() as clients:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chordmq.broker.partition import Partition
+from chordmq.broker.patience import ANOTHER_TIME, Patience
 from chordmq.errors import ChordMQError, NotLeader, UnknownTopic
 from chordmq.records.batch import HEADER_SIZE, read_header
 from chordmq.records.record import NewRecord, build_batch
@@ -25,7 +26,9 @@ class Waiting:
 class Appends:
     """What waits for the end of this turn; one write and one flush then serve all of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: Patience | None = None) -> None:
+        self._patience = patience
+        """Appends again what a change of leader gets in the way of; None if clients do so."""
         self._waiting: dict[Partition, list[Waiting]] = {}
         self.batches = 0
         self.records = 0
@@ -53,12 +56,16 @@ class Appends:
         records = [record for waiting in joined for record in waiting.records]
         batch = memoryview(build_batch(records))
         built = read_header(batch)
-        if not partition.is_leader:
-            _forward(partition, joined, batch)
+        patience = self._patience
+        if not partition.is_leader or (patience is not None and patience.holds_up(partition)):
+            _forward(joined, self._elsewhere(partition, batch))
             return
         try:
             appended = partition.append(batch)
         except ChordMQError as error:
+            if patience is not None and isinstance(error, ANOTHER_TIME):
+                _forward(joined, patience.append(partition, batch))
+                return
             if len(joined) == 1:
                 _refuse(joined[0], error)
             else:  # one client's records must not fail another's
@@ -70,9 +77,40 @@ class Appends:
         self.records += len(records)
         base_offset = appended.base_offset
         committed = partition.committed(appended.next_offset)
+        if patience is not None and committed is not None:
+            self._see_through(partition, batch, joined, base_offset, committed)
+            return
         for waiting in joined:
             _tell(waiting, base_offset, committed)
             base_offset += len(waiting.records)
+
+    def _elsewhere(self, partition: Partition, batch: memoryview) -> asyncio.Future[int]:
+        if self._patience is not None:
+            return self._patience.append(partition, batch)
+        return partition.forward(batch)
+
+    def _see_through(
+        self,
+        partition: Partition,
+        batch: memoryview,
+        joined: list[Waiting],
+        base_offset: int,
+        committed: asyncio.Future[None],
+    ) -> None:
+        """Wait until a batch is committed; append it again if another node leads before that."""
+
+        def done(future: asyncio.Future[None]) -> None:
+            error = None if future.cancelled() else future.exception()
+            if isinstance(error, ANOTHER_TIME):
+                assert self._patience is not None
+                _forward(joined, self._patience.append_again(partition, batch))
+                return
+            offset = base_offset
+            for waiting in joined:
+                _end(waiting, offset, future)
+                offset += len(waiting.records)
+
+        committed.add_done_callback(done)
 
 
 def _joined(waiting: list[Waiting], size_max: int) -> Iterator[list[Waiting]]:
@@ -93,19 +131,20 @@ def _tell(waiting: Waiting, offset: int, committed: asyncio.Future[None] | None)
         _answer(waiting, offset)
         return
 
-    def done(future: asyncio.Future[None]) -> None:
-        if future.cancelled():
-            _refuse(waiting, UnknownTopic("the topic was deleted meanwhile"))
-        elif (error := future.exception()) is not None:
-            _refuse(waiting, error)
-        else:
-            _answer(waiting, offset)
-
-    committed.add_done_callback(done)
+    committed.add_done_callback(lambda future: _end(waiting, offset, future))
 
 
-def _forward(partition: Partition, joined: list[Waiting], batch: memoryview) -> None:
-    """Have the partition's leader append the batch, and tell the clients what came of it."""
+def _end(waiting: Waiting, offset: int, committed: asyncio.Future[None]) -> None:
+    if committed.cancelled():
+        _refuse(waiting, UnknownTopic("the topic was deleted meanwhile"))
+    elif (error := committed.exception()) is not None:
+        _refuse(waiting, error)
+    else:
+        _answer(waiting, offset)
+
+
+def _forward(joined: list[Waiting], appended: asyncio.Future[int]) -> None:
+    """Tell the clients what came of a batch that another node is to append."""
 
     def done(future: asyncio.Future[int]) -> None:
         if future.cancelled():
@@ -120,7 +159,7 @@ def _forward(partition: Partition, joined: list[Waiting], batch: memoryview) -> 
                 _answer(waiting, offset)
                 offset += len(waiting.records)
 
-    partition.forward(batch).add_done_callback(done)
+    appended.add_done_callback(done)
 
 
 def _answer(waiting: Waiting, offset: int) -> None:

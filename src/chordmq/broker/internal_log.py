@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 READ_BYTES = 2**20
 COPIES_MAX = 3
-HOME_WAIT_S = 8.0
+HOME_WAIT_S = 15.0
 LOOK_INTERVAL_S = 0.05
 
 Entry = TypeVar("Entry")
@@ -286,7 +286,8 @@ class InternalLog(Generic[Entry]):
         topic = self._host.topics.find(self._topic.name)
         if topic is None:
             return java_hash(name) % self._topic.partitions(self._host.settings)
-        return java_hash(name) % len(topic.partitions)
+        count = len(topic.partitions)
+        return java_hash(name) % count if count > 1 else 0
 
     def append(
         self,

@@ -101,6 +101,8 @@ class Names:
 
     def rule_of(self, name: str) -> Rule | None:
         """Return the rule that says where messages of a name go; None if none does."""
+        if not self._rules:
+            return None
         number = min(self._tree.find(name), default=None)
         return None if number is None else self._rules[number]
 

@@ -5,18 +5,22 @@ memory as well, in a tree by the levels of their names.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import structlog
 
-from chordmq.broker.internal_log import Host, InternalLog, InternalTopic, LoggedBatch
+from chordmq.broker.internal_log import Done, Host, InternalLog, InternalTopic, LoggedBatch
 from chordmq.broker.subscriptions import ONE, REST, SEPARATOR
 from chordmq.errors import (
     ChordMQError,
     CoordinatorLoading,
+    CoordinatorNotAvailable,
     DecodeError,
+    NotCommittedInTime,
+    NotCoordinator,
     NotLeader,
     PolicyViolation,
 )
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 CATCH_UP_S = 2.0
+ANOTHER_TIME = (NotCoordinator, CoordinatorNotAvailable, NotCommittedInTime)
+ATTEMPTS = 150
+ATTEMPT_INTERVAL_S = 0.2
 
 
 class Retained(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -158,6 +165,8 @@ class RetainedMessages:
         self._host = host
         self._log = InternalLog(host, RETAINED_TOPIC)
         self.tree = RetainedTree()
+        self.watchers: list[Callable[[Retained], None]] = []
+        """Told of all messages that are kept at any node of a cluster; a node alone knows."""
         self.loaded = asyncio.Event()
 
     async def run(self) -> None:
@@ -190,6 +199,8 @@ class RetainedMessages:
     def _apply(self, batch: LoggedBatch[Retained]) -> None:
         for message in batch.entries:
             self.tree.set(message)
+            for watcher in self.watchers:
+                watcher(message)
 
     def _ready(self) -> None:
         if not self.loaded.is_set():
@@ -197,15 +208,7 @@ class RetainedMessages:
             log.info("retained messages loaded", messages=len(self.tree))
 
     def keep(self, message: Retained, count_max: int) -> asyncio.Future[None]:
-        """Keep a message, or drop that of its name; the future is done when the log has it.
-
-        New subscribers get it from now on: who publishes and then subscribes finds it.
-        """
-        if not self.loaded.is_set():
-            raise CoordinatorLoading("retained messages are being read from the log")
-        is_new = message.payload and self.tree.get(message.name) is None
-        if is_new and len(self.tree) >= count_max:
-            raise PolicyViolation(f"{count_max} names have a retained message, which is the limit")
+        """Keep a message, or drop that of its name; the future is done when the log has it."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: ChordMQError | None) -> None:
@@ -216,6 +219,37 @@ class RetainedMessages:
             else:
                 written.set_exception(error)
 
+        self.keep_then(message, count_max, done)
+        return written
+
+    def keep_then(self, message: Retained, count_max: int, done: Done) -> None:
+        """Keep a message, or drop that of its name, and call `done` when the log has it.
+
+        New subscribers get it from now on: who publishes and then subscribes finds it.
+        """
+        if not self.loaded.is_set():
+            raise CoordinatorLoading("retained messages are being read from the log")
+        is_new = message.payload and self.tree.get(message.name) is None
+        if is_new and len(self.tree) >= count_max:
+            raise PolicyViolation(f"{count_max} names have a retained message, which is the limit")
+        if not self._host.topics.is_alone:
+            done = partial(self._kept, message, done, ATTEMPTS)
         self._log.append(message.name, [message], done)
         self.tree.set(message)
-        return written
+
+    def _kept(
+        self, message: Retained, done: Done, attempts: int, error: ChordMQError | None
+    ) -> None:
+        """Tell what became of a message; one that came while the leader changed is tried again."""
+        if not attempts or not isinstance(error, ANOTHER_TIME):
+            done(error)
+            return
+        again = partial(self._kept, message, done, attempts - 1)
+        loop = asyncio.get_running_loop()
+        loop.call_later(ATTEMPT_INTERVAL_S, self._append_again, message, again)
+
+    def _append_again(self, message: Retained, again: Done) -> None:
+        try:
+            self._log.append(message.name, [message], again)
+        except ChordMQError:
+            again(None)  # the node stops; nobody is left to be told

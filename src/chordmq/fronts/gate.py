@@ -238,6 +238,7 @@ class Gate(asyncio.Protocol):
         if self._task is None:
             find = self._ask(data)
             if find is not None:
+                self._stop_timer()
                 self._transport.pause_reading()
                 self._task = self._listener.tasks.create_task(self._enter(find))
 
@@ -275,7 +276,6 @@ class Gate(asyncio.Protocol):
         self._task = None
         if self._is_closed:
             return
-        self._stop_timer()
         served: Served = relay if relay is not None else self._begin_here()
         self._served = served
         self._transport.resume_reading()

@@ -8,6 +8,8 @@ FRONTS = {
     "framed": "framed.Framed",
     "provider": "provider.Provider",
     "websocket": "websocket.WebSocket",
+    "mqtt": "mqtt.Mqtt",
+    "amqp": "amqp.Amqp",
     "capnp": "rpc.Capnp",
     "grpc": "rpc.Grpc",
 }

@@ -114,8 +114,7 @@ class Following:
             if partition not in self._followers
         }
         entries: list[Stored] = []
-        extents = await self._bounds.of(new) if new else {}
-        for partition, extent in extents.items():
+        for partition, extent in (await self._bounds.known(new)).items():
             if partition not in self._followers:
                 end = extent.watermark
                 entries.append(Routed(new[partition], partition.index, end))

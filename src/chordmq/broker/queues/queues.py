@@ -11,6 +11,7 @@ from chordmq.broker.appends import Appends
 from chordmq.broker.internal_log import InternalLog
 from chordmq.broker.names import Names
 from chordmq.broker.partition import Partition
+from chordmq.broker.patience import Patience
 from chordmq.broker.queues.arguments import check_alike, read_rules
 from chordmq.broker.queues.bodies import bring_back, load
 from chordmq.broker.queues.burials import bury, has_grave
@@ -60,7 +61,7 @@ class Queues:
         """Called when another node looks after the queues from now on."""
         self._names: tuple[str, ...] = ()
         self.progress = Progress(self._log, self.routed, self._id_of)
-        self.publishing = Publishing(host, Appends(), self._write)
+        self.publishing = Publishing(host, Appends(Patience(host.clock)), self._write)
         self.following = Following(host, self)
         self._alarm = Alarm(host.clock, self._ring)
         self._tasks: asyncio.TaskGroup | None = None
@@ -329,17 +330,19 @@ class Queues:
     async def _begin(self, vhost: VirtualHost, queue: Queue) -> None:
         """Let a new queue begin at the end of its topic, or where it was told to."""
         await self._write(await self.following.begin_at_ends())
-        start = queue.rules.start
-        topic = self._host.topics.find(vhost.topic(queue.name))
+        await self._look_back(queue, vhost.topic(queue.name))
+
+    async def _look_back(self, queue: Queue, name: str) -> None:
+        """Give a queue what lies in a topic already, if it was told to begin there."""
+        start, topic = queue.rules.start, self._host.topics.find(name)
         if topic is None or start in (None, "next"):
             return
         queue.facts = replace(queue.facts, since=0)  # older messages are the queue's, too
         extents = await self._host.bounds.of(topic.partitions)
-        for partition in topic.partitions:
-            await self.following.look_back(
-                queue, partition, start_offset(extents[partition], start)
-            )
-            self.progress.touched(partition, queue)
+        for partition, extent in extents.items():
+            if partition not in queue.sources:
+                await self.following.look_back(queue, partition, start_offset(extent, start))
+                self.progress.touched(partition, queue)
         queue.settle_down()
 
     async def delete_queue(
@@ -402,6 +405,9 @@ class Queues:
         if vhost.exchanges.find_binding(wanted) is None:
             vhost.exchanges.bind(binding)
             await self._write(await self.following.begin_at_ends())
+            if binding.to_queue:
+                topic = vhost.topic(binding.source)
+                await self._look_back(vhost.queues[binding.destination], topic)
 
     async def unbind(self, vhost: VirtualHost, wanted: Binding) -> None:
         """Lead messages there no more; a binding that is not there is no fault."""
@@ -448,7 +454,7 @@ class Queues:
 
     def disown(self, owner: object) -> None:
         """Remove the exclusive queues of a connection that has ended."""
-        for queue in self._all():
+        for queue in self:
             if queue.owner is owner and self._tasks is not None:
                 self._tasks.create_task(self._remove_queue(queue))
 
@@ -487,10 +493,7 @@ class Queues:
         await trim(self._host, [one for one in self.following.done() if one[0].topic in made])
 
     def __iter__(self) -> Iterator[Queue]:
-        return iter(self._all())
-
-    def _all(self) -> list[Queue]:
-        return [queue for vhost in self.vhosts.values() for queue in vhost.queues.values()]
+        return iter([one for vhost in self.vhosts.values() for one in vhost.queues.values()])
 
 
 def _name(queue: Queue) -> str:

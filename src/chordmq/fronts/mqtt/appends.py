@@ -1,23 +1,14 @@
 """What clients publish: joined over one turn of the event loop into one batch per partition."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
-from chordmq.clock import Clock
-from chordmq.errors import (
-    ChordMQError,
-    NotCommittedInTime,
-    NotEnoughReplicas,
-    NotEnoughReplicasAfterAppend,
-    NotLeader,
-    UnknownTopic,
-)
+from chordmq.broker.patience import ANOTHER_TIME, Patience
+from chordmq.errors import ChordMQError, UnknownTopic
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.tails import Tail
 from chordmq.records.batch import HEADER_SIZE
@@ -25,10 +16,6 @@ from chordmq.records.record import AlikeRecords, Headers, NewRecord, build_alike
 
 RECORD_OVERHEAD_MAX = 40
 """Bytes that a record takes besides key, value and headers, at most."""
-ANOTHER_TIME = (NotLeader, NotEnoughReplicas, NotEnoughReplicasAfterAppend, NotCommittedInTime)
-"""Why a batch may not have been stored that can be, soon."""
-AGAIN_FOR_S = 30.0
-AGAIN_INTERVAL_S = 0.1
 
 Done = Callable[[ChordMQError | None], None]
 """Told when messages are as durable as their topic asks for, or why they are not stored."""
@@ -70,9 +57,7 @@ class MessageAppends:
         self._broker = broker
         self._tails = tails
         self._waiting: dict[Partition, list[Unit]] = {}
-        self._held_up: dict[Partition, deque[tuple[memoryview, list[Done]]]] = {}
-        """Batches whose partition has changed its leader, and those that came after them."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._patience = Patience(broker.clock)
 
     def add(self, partition: Partition, unit: Unit) -> None:
         """Have messages appended at the end of this turn."""
@@ -89,14 +74,14 @@ class MessageAppends:
 
     def _write(self, partition: Partition, joined: list[Unit]) -> None:
         waiting = [unit.done for unit in joined if unit.done is not None]
-        if not partition.is_leader or partition in self._held_up:
-            self._forward(partition, memoryview(self._batch(partition, joined)), waiting)
-            return
         batch = memoryview(self._batch(partition, joined))
+        if not partition.is_leader or self._patience.holds_up(partition):
+            _tell_later(waiting, self._patience.append(partition, batch))
+            return
         try:
             appended = partition.append(batch)
         except ANOTHER_TIME:
-            self._forward(partition, batch, waiting)
+            _tell_later(waiting, self._patience.append(partition, batch))
             return
         except ChordMQError as error:
             if len(joined) == 1:
@@ -115,17 +100,18 @@ class MessageAppends:
     def append_alone(self, partition: Partition, batch: bytearray, unit: Unit) -> None:
         """Append messages that are a batch of their own already."""
         assert unit.done is not None
-        if not partition.is_leader or partition in self._held_up:
-            self._forward(partition, memoryview(batch), [unit.done])
+        data, waiting = memoryview(batch), [unit.done]
+        if not partition.is_leader or self._patience.holds_up(partition):
+            _tell_later(waiting, self._patience.append(partition, data))
             return
         try:
-            appended = partition.append(memoryview(batch))
+            appended = partition.append(data)
         except ANOTHER_TIME:
-            self._forward(partition, memoryview(batch), [unit.done])
+            _tell_later(waiting, self._patience.append(partition, data))
         except ChordMQError as error:
             unit.done(error)
         else:
-            self._when_committed(partition, memoryview(batch), [unit.done], appended.next_offset)
+            self._when_committed(partition, data, waiting, appended.next_offset)
 
     def _when_committed(
         self, partition: Partition, batch: memoryview, waiting: list[Done], next_offset: int
@@ -133,51 +119,16 @@ class MessageAppends:
         committed = partition.committed(next_offset)
         if committed is None:
             _tell(waiting, None)
-        else:
-            committed.add_done_callback(partial(self._ended, partition, batch, waiting))
-
-    def _forward(self, partition: Partition, batch: memoryview, waiting: list[Done]) -> None:
-        """Have another node append a batch, after those that had to wait."""
-        held_up = self._held_up.get(partition)
-        if held_up is not None:
-            held_up.append((batch, waiting))
             return
-        partition.forward(batch).add_done_callback(partial(self._ended, partition, batch, waiting))
 
-    def _ended(
-        self,
-        partition: Partition,
-        batch: memoryview,
-        waiting: list[Done],
-        future: asyncio.Future[Any],
-    ) -> None:
-        """Tell what became of a batch; what may be lost with its leader is appended again."""
-        error = _outcome(future)
-        if not isinstance(error, ANOTHER_TIME):
-            _tell(waiting, error)
-            return
-        held_up = self._held_up.get(partition)
-        if held_up is None:
-            held_up = self._held_up[partition] = deque()
-            task = asyncio.get_running_loop().create_task(self._append_again(partition))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        held_up.append((batch, waiting))
-
-    async def _append_again(self, partition: Partition) -> None:
-        """Append what had to wait, in its order, when somebody leads the partition."""
-        held_up = self._held_up[partition]
-        error: ChordMQError | None = None
-        try:
-            while held_up:
-                batch, waiting = held_up[0]
-                error = await _appended(partition, batch, self._broker.clock)
-                held_up.popleft()
+        def end(future: asyncio.Future[None]) -> None:
+            error = _outcome(future)
+            if isinstance(error, ANOTHER_TIME):
+                _tell_later(waiting, self._patience.append_again(partition, batch))
+            else:
                 _tell(waiting, error)
-        finally:
-            del self._held_up[partition]
-            for _, waiting in held_up:
-                _tell(waiting, error or NotLeader("the node stops"))
+
+        committed.add_done_callback(end)
 
     def _batch(self, partition: Partition, joined: list[Unit]) -> bytearray:
         if self._broker.shared.payloads is not None or joined[0].is_apart:
@@ -202,18 +153,6 @@ def _joined(units: list[Unit], size_max: int) -> Iterator[list[Unit]]:
     yield joined
 
 
-async def _appended(partition: Partition, batch: memoryview, clock: Clock) -> ChordMQError | None:
-    """Have a batch appended by whoever leads; return why that was not possible for a long time."""
-    until_s = clock.monotonic_s() + AGAIN_FOR_S
-    while True:
-        future = partition.forward(batch)
-        await asyncio.wait([future])
-        error = _outcome(future)
-        if not isinstance(error, ANOTHER_TIME) or clock.monotonic_s() > until_s:
-            return error
-        await asyncio.sleep(AGAIN_INTERVAL_S)
-
-
 def _outcome(future: asyncio.Future[Any]) -> ChordMQError | None:
     if future.cancelled():
         return UnknownTopic("the topic was deleted meanwhile")
@@ -224,3 +163,7 @@ def _outcome(future: asyncio.Future[Any]) -> ChordMQError | None:
 def _tell(waiting: list[Done], error: ChordMQError | None) -> None:
     for done in waiting:
         done(error)
+
+
+def _tell_later(waiting: list[Done], appended: asyncio.Future[int]) -> None:
+    appended.add_done_callback(lambda future: _tell(waiting, _outcome(future)))

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 
 from chordmq.broker.broker import Broker
-from chordmq.broker.names import Names, Reach, name_of, plain_topic
+from chordmq.broker.names import Destination, Names, Reach, name_of, plain_topic
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.subscriptions import SEPARATOR
@@ -22,29 +23,41 @@ from chordmq.fronts.mqtt.register import Register
 from chordmq.fronts.mqtt.rules import Rules, read_rules
 from chordmq.fronts.mqtt.session import Session
 from chordmq.fronts.mqtt.settings import MqttSettings
-from chordmq.fronts.mqtt.sparkplug import certificate_of
+from chordmq.fronts.mqtt.sparkplug import announce, certificate_of
 from chordmq.fronts.mqtt.subscriptions import Interest, Subscription
-from chordmq.fronts.mqtt.tails import Tail
+from chordmq.fronts.mqtt.tails import UNKNOWN, Tail
 from chordmq.records.record import Headers, Record, prepare_headers, prepare_key
 
 STORE_INTERVAL_S = 1.0
-REACH_INTERVAL_S = 0.5
+ENDS_PATIENCE_S = 1.0
 ROUTES_MAX = 100_000
 
 
-class Route(NamedTuple):
+class Route:
     """Where the messages of a name go, and what their records have in common."""
 
-    name: str
-    topic: bytes
-    partition: Partition
-    key: bytes | None
-    prepared_key: bytes
-    headers: tuple[Headers, ...]
-    """By QoS."""
-    prepared_headers: tuple[bytes, ...]
-    certificate: str
-    """Where births of Sparkplug's edge nodes and devices are kept; nothing for other names."""
+    __slots__ = (
+        "_headers", "_is_named", "certificate", "key", "name", "partition", "prepared_key", "topic",
+    )  # fmt: skip
+
+    def __init__(self, name: str, partition: Partition, key: bytes | None) -> None:
+        self.name = name
+        self.topic = write_binary(name.encode())
+        self.partition = partition
+        self.key = key
+        self.prepared_key = prepare_key(key)
+        self.certificate = certificate_of(name)
+        """Where births of Sparkplug's edge nodes and devices are kept; nothing for other names."""
+        self._is_named = name_of(partition.topic, Record(0, 0, key, b"")) != name
+        self._headers: dict[int, tuple[Headers, bytes]] = {}
+
+    def headers(self, qos: int) -> tuple[Headers, bytes]:
+        """Return the headers of messages with a QoS, and the same as records have them."""
+        found = self._headers.get(qos)
+        if found is None:
+            headers = headers_of(self.name, qos, is_named=self._is_named)
+            found = self._headers[qos] = (headers, prepare_headers(headers))
+        return found
 
 
 class MqttFront:
@@ -84,6 +97,7 @@ class MqttFront:
         """Serve until cancelled: load sessions, then store their progress from time to time."""
         async with asyncio.TaskGroup() as self.tasks:
             self.names.watchers.append(self.reroute)
+            self.broker.retained.watchers.append(partial(announce, self))
             self._note_topics()
             self.groups.load()
             await self.register.open()
@@ -93,6 +107,7 @@ class MqttFront:
                     await asyncio.sleep(STORE_INTERVAL_S)
                     self.register.store_dirty()
                     self._tell_of_itself()
+                    await self._begin_waiting()
             finally:
                 self.register.stop()
 
@@ -136,39 +151,28 @@ class MqttFront:
 
     def log_topic(self, name: str) -> str:
         """Return where messages of a name, or of a filter without early wildcards, lie."""
-        return self.names.destination(name).topic if SEPARATOR in name else plain_topic(name)
+        return self.destination(name).topic
 
-    def route(self, topic: bytes, name: str) -> Route | None:
-        """Return where messages of a name go; None if its log topic is not there yet."""
+    def destination(self, name: str) -> Destination:
+        """Return the log topic of a name, and the key of its messages."""
+        if SEPARATOR in name:
+            return self.names.destination(name)
+        return Destination(plain_topic(name), None)
+
+    def route(self, topic: bytes, name: str, found: Destination) -> Route | None:
+        """Return how messages of a name go there; None if their log topic is not there yet."""
         route = self.routes.get(topic)
         if route is None or route.partition.is_closed:
-            found = self._route(name)
-            if found is None:
+            log_topic = self.broker.topics.find(found.topic)
+            if log_topic is None:
                 return None
             if len(self.routes) >= ROUTES_MAX:
                 self.routes.clear()
-            route = self.routes[topic] = found
+            # Messages without a key keep the order of their name.
+            key = name.encode() if found.key is None else found.key
+            index = partition_for_key(key, len(log_topic.partitions))
+            route = self.routes[topic] = Route(name, log_topic.partitions[index], found.key)
         return route
-
-    def _route(self, name: str) -> Route | None:
-        key = self.names.destination(name).key if SEPARATOR in name else None
-        topic = self.broker.topics.find(self.log_topic(name))
-        if topic is None:
-            return None
-        # Messages without a key keep the order of their name.
-        index = partition_for_key(name.encode() if key is None else key, len(topic.partitions))
-        is_named = name_of(topic.name, Record(0, 0, key, b"")) != name
-        headers = tuple(headers_of(name, qos, is_named=is_named) for qos in range(3))
-        return Route(
-            name,
-            write_binary(name.encode()),
-            topic.partitions[index],
-            key,
-            prepare_key(key),
-            headers,
-            tuple(map(prepare_headers, headers)),
-            certificate_of(name),
-        )
 
     async def reach(self, wanted: str) -> None:
         """Follow the ends of all partitions in which a filter may find something."""
@@ -177,11 +181,33 @@ class MqttFront:
             self._reaches[reach] += 1
             return
         new = [partition for partition in self._partitions() if reach.covers(partition.topic)]
-        # Of what other nodes lead, they know the end.
-        extents = await self.broker.bounds.of(new) if new else {}
+        ends = await self._ends(new)
         self._reaches[reach] += 1
-        for partition, extent in extents.items():
-            self._follow(partition, extent.end)
+        for partition, end in ends.items():
+            self._follow(partition, end)
+
+    async def _ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return where partitions end: of what other nodes lead, they know it."""
+        partitions = list(partitions)
+        bounds = self.broker.bounds
+        try:
+            extents = await bounds.of(partitions, patience_s=ENDS_PATIENCE_S) if partitions else {}
+        except NotLeader:  # of some; what nobody leads must not keep clients from the rest
+            extents = {}
+            for partition in partitions:
+                with suppress(NotLeader):
+                    extents |= await bounds.of([partition], patience_s=0)
+        return {one: extents[one].end if one in extents else UNKNOWN for one in partitions}
+
+    async def _begin_waiting(self) -> None:
+        """Follow what somebody leads again."""
+        waiting = [one for one, tail in self.tails.items() if tail.is_waiting]
+        for partition, end in (await self._ends(waiting)).items():
+            tail = self.tails.get(partition)
+            if end != UNKNOWN and tail is not None and tail.is_waiting:
+                tail.begin(end)
+                for session in self.sessions.values():
+                    session.outbox.wake()
 
     def unreach(self, wanted: str) -> None:
         """Follow no more what nobody has subscribed to."""
@@ -249,12 +275,8 @@ class MqttFront:
         self.look_again()
 
     async def _follow_ends(self, partitions: list[Partition]) -> None:
-        try:
-            extents = await self.broker.bounds.of(partitions)
-        except NotLeader:
-            return  # whoever subscribes next asks again
-        for partition, extent in extents.items():
-            self._follow(partition, extent.end)
+        for partition, end in (await self._ends(partitions)).items():
+            self._follow(partition, end)
 
     def _partitions(self) -> Iterator[Partition]:
         """Yield what could be followed, and is not."""
@@ -279,11 +301,5 @@ class MqttFront:
         if subscription.filter.startswith(READ_APART):
             subscription.session.dormant.append(subscription)
             return
-        while True:
-            try:
-                await self.reach(subscription.filter)
-            except NotLeader:  # the session needs to know where it is; there will be a leader
-                await asyncio.sleep(REACH_INTERVAL_S)
-            else:
-                break
+        await self.reach(subscription.filter)
         subscription.session.subscribe(subscription)

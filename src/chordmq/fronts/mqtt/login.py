@@ -9,7 +9,7 @@ from chordmq.codecs.mqtt.errors import ProtocolError
 from chordmq.codecs.mqtt.packets import V5, Auth, Connect
 from chordmq.codecs.mqtt.properties import Properties
 from chordmq.codecs.mqtt.reasons import Reason
-from chordmq.errors import AuthenticationFailed, UnsupportedSaslMechanism
+from chordmq.errors import AuthenticationFailed, ChordMQError, UnsupportedSaslMechanism
 from chordmq.fronts.mqtt.envelopes import Envelopes
 from chordmq.fronts.mqtt.session import Session
 
@@ -132,7 +132,11 @@ async def _accept(
     keep_alive_s, limit_s = packet.keep_alive_s, settings.keep_alive_max_s
     if limit_s and not 0 < keep_alive_s <= limit_s:
         keep_alive_s = limit_s
-    await front.register.begun(session)
+    try:
+        await front.register.begun(session)
+    except ChordMQError:
+        front.register.refused(session, connection)
+        raise
     if connection.is_gone:
         front.register.left(session, connection)
         return

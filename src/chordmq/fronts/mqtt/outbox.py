@@ -160,6 +160,8 @@ class Outbox:
     def _readable(self) -> Tail | None:
         """Return where to read on now; None, and be woken later, if other nodes are asked first."""
         for tail, offset in self.behind.items():
+            if tail.is_waiting:
+                continue
             if tail.partition.is_closed or tail.partition.readable(offset):
                 return tail
             tail.partition.wait(self)
@@ -439,7 +441,7 @@ class Outbox:
     def restore(self, tail: Tail, place: int, done: set[int]) -> None:
         """Go on after a restart."""
         self.note_done(tail, done)
-        if place < tail.position:
+        if place < tail.position or tail.is_waiting:
             self.behind[tail] = place
         elif place > tail.position:
             self._ahead[tail] = place

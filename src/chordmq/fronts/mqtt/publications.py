@@ -51,7 +51,7 @@ def publish_run(connection: "MqttConnection", session: Session, route: "Route", 
         timestamp_ms=front.now_ms(),
         sender=session.client_id,
     )
-    headers, prepared = route.headers[qos], route.prepared_headers[qos]
+    headers, prepared = route.headers(qos)
     if session.hides_own:
         headers += sender_of(session.client_id)
         prepared = prepare_headers(headers)
@@ -152,14 +152,15 @@ def _known_route(
 
 def _check_route(front: "MqttFront", session: Session, topic: bytes, name: str) -> "Route | None":
     """Return where a client's messages go, if they may; raise why not."""
-    log_topic = front.log_topic(name)
+    found = front.destination(name)
+    log_topic = found.topic
     if _verdict(front, session, name) is Verdict.SILENT and front.broker.permissions.is_enforced:
         front.broker.permissions.acl.check(
             session.principal, session.host, Operation.WRITE, Kind.TOPIC, log_topic
         )
     if log_topic in INTERNAL_TOPICS:
         raise PolicyViolation(f"{log_topic} is the broker's own; clients may only read it")
-    return front.route(topic, name)
+    return front.route(topic, name, found)
 
 
 def _verdict(front: "MqttFront", session: Session, name: str) -> Verdict:
@@ -177,7 +178,7 @@ async def find_route(front: "MqttFront", session: Session, topic: bytes, name: s
     if route is None:
         is_granted = _verdict(front, session, name) is Verdict.ALLOWED
         await _create(front, session, front.log_topic(name), is_granted=is_granted)
-        route = front.route(topic, name)
+        route = front.route(topic, name, front.destination(name))
     if route is None:
         raise UnknownTopic(f"no topic {front.log_topic(name)}")
     return route
@@ -285,7 +286,7 @@ def _place(connection: "MqttConnection", packet: Publish) -> "Answer | None":
 def _unit(front: "MqttFront", session: Session, packet: Publish, route: "Route") -> Unit:
     now_ms = front.now_ms()
     extras = Extras() if packet.properties is NONE else extras_of(packet.properties, now_ms)
-    headers = route.headers[packet.qos] + extras.headers
+    headers = route.headers(packet.qos)[0] + extras.headers
     if packet.retain:
         headers += ((RETAIN, b"1"),)
     if session.hides_own:
@@ -322,14 +323,7 @@ def _retain(front: "MqttFront", packet: Publish, name: str, unit: Unit) -> None:
         expires_ms=parcel.expires_ms,
         headers=tuple(one for one in parcel.headers if one[0] != NAME_HEADER),
     )
-    kept = front.broker.retained.keep(message, front.settings.retained_max)
-    kept.add_done_callback(
-        lambda future: done(None if future.cancelled() else _fault(future.exception()))
-    )
-
-
-def _fault(error: BaseException | None) -> ChordMQError | None:
-    return error if isinstance(error, ChordMQError) else None
+    front.broker.retained.keep_then(message, front.settings.retained_max, done)
 
 
 def _both(done: Done) -> Done:

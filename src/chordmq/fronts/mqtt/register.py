@@ -160,6 +160,12 @@ class Register:
             session.is_stored = False
             await self._stored.delete(session.client_id)
 
+    def refused(self, session: Session, connection: "MqttConnection") -> None:
+        """Keep a session whose client could not be let in after all."""
+        if session.connection is connection:
+            session.connection = None
+            self._alarm_in(f"e{session.client_id}", session.expiry_s)
+
     def left(self, session: Session, connection: "MqttConnection") -> None:
         """Keep what a client that has gone may come back for."""
         if session.connection is not connection:

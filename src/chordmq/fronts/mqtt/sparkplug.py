@@ -38,6 +38,14 @@ def certify(front: "MqttFront", route: "Route", payload: bytes, qos: int) -> Non
     except ChordMQError:
         front.refused += 1
         return
-    parcel = parcel_of_retained(message)
-    for target in front.interest.targets(message.name, route.partition.topic):
-        target.session.outbox.offer(parcel, target)
+    if front.broker.topics.is_alone:  # else all nodes hear of it
+        announce(front, message)
+
+
+def announce(front: "MqttFront", message: Retained) -> None:
+    """Give a birth that is kept to who has subscribed to births."""
+    if message.name.startswith(PREFIX) and message.payload:
+        log_topic = front.log_topic(message.name.removeprefix(PREFIX))
+        parcel = parcel_of_retained(message)
+        for target in front.interest.targets(message.name, log_topic):
+            target.session.outbox.offer(parcel, target)

@@ -13,6 +13,8 @@ from chordmq.records.record import Record
 RECORDS_AT_ONCE = 1_000
 BYTES_AT_ONCE = 256 * 1024
 REREAD_TIMEOUT_S = 5.0
+UNKNOWN = -1
+"""The end of a partition that nobody leads now."""
 OWN_MAX = 1_000
 """Batches that are kept until they are committed; beyond them they are read from the log."""
 
@@ -44,9 +46,16 @@ class Tail:
         self.position = position
         """Everything before it was handed on."""
         self._spread = spread
+        self.is_waiting = position == UNKNOWN
+        """Whether nobody could say yet where the partition ends."""
         self._own: dict[int, list[Parcel]] = {}
         self._is_scheduled = False
         self.is_closed = False
+        self.wake()
+
+    def begin(self, position: int) -> None:
+        """Begin at what turned out to be the end."""
+        self.position, self.is_waiting = position, False
         self.wake()
 
     def expect(self, base_offset: int, parcels: list[Parcel]) -> None:
@@ -81,7 +90,7 @@ class Tail:
     def _work(self) -> None:
         self._is_scheduled = False
         partition = self.partition
-        if self.is_closed or partition.is_closed:
+        if self.is_closed or partition.is_closed or self.is_waiting:
             return
         taken = 0
         while partition.readable(self.position):
