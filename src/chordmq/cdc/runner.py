@@ -91,21 +91,22 @@ class Runner:
     def _consider(self, failure: Exception) -> None:
         """Decide whether to begin again; raise what somebody has to mend first."""
         name, wanted = self._source.name, self._source.snapshot
+        goes_on = isinstance(failure, TRANSIENT)
         if isinstance(failure, BrokerRefused) and failure.code in FENCED:
+            goes_on = False
             failure = Replaced(f"another process runs source {name} and has shut this one out")
         elif isinstance(failure, PositionLost) and wanted == "when_needed":
+            goes_on = self._forgets = True
             log.warning("takes a new snapshot", source=name, reason=str(failure))
-            self._forgets = True
         elif isinstance(failure, PositionLost):
             failure = PositionLost(
                 f"{failure}; changes are lost, and `snapshot: {wanted}` forbids another snapshot. "
                 "Set `snapshot: when_needed` to take one"
             )
-        elif isinstance(failure, TRANSIENT):
+        elif goes_on:
             log.warning("tries again", source=name, failure=f"{type(failure).__name__}: {failure}")
-        is_transient = self._forgets or isinstance(failure, TRANSIENT)
-        self.measures.failed(str(failure), for_good=not is_transient)
-        if not is_transient:
+        self.measures.failed(str(failure), for_good=not goes_on)
+        if not goes_on:
             raise failure from None
 
     async def _follow(self) -> None:

@@ -325,3 +325,17 @@ async def test_a_source_without_tables_is_refused(postgres: PostgresDatabase) ->
     with pytest.raises(InvalidSource, match="no table is chosen"):
         async with opened(source_of(config(postgres)), None, SystemClock()):
             pass
+
+
+async def test_a_table_that_is_chosen_later_is_read_when_the_source_goes_on(
+    postgres: PostgresDatabase, node: RunningNode
+) -> None:
+    postgres.run("CREATE TABLE items (id int PRIMARY KEY)", "INSERT INTO items VALUES (1)")
+    postgres.run("CREATE TABLE others (id int PRIMARY KEY)", "INSERT INTO others VALUES (7)")
+    narrow = {"tables": {"include": [r"public\.items"]}}
+    async with following(config(postgres, **narrow), node.bootstrap):
+        await read_until(node.bootstrap, [topic(postgres, "items")], has_key({"id": 1}))
+    await free_slot(postgres)
+    async with following(config(postgres), node.bootstrap):
+        written = await read_until(node.bootstrap, [topic(postgres, "others")], has_key({"id": 7}))
+    assert [one.op for one in written] == ["r"]

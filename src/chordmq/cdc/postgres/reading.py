@@ -8,6 +8,7 @@ from chordmq.cdc.postgres.pgoutput import Tuple
 from chordmq.cdc.postgres.table import Table
 
 CURSOR = "chordmq_rows"
+MARK = "SELECT pg_logical_emit_message(true, 'chordmq.mark', '')"
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ NOT_IN_PREREQUISITE_STATE = "55000"
 UNDEFINED_OBJECT = "42704"
 MESSAGES_SINCE = 140000
 READ_MAX = 4_096
-"""Messages that are taken at a time, so that others get their turn."""
+"""About so many messages are taken at a time, so that others get their turn."""
 
 
 class Arrived(NamedTuple):
@@ -80,18 +80,18 @@ class Replication:
         self._confirmed = self._received = lsn
 
     async def receive(self) -> list[Arrived | Alive]:
-        """Return everything that has arrived, at least one message."""
+        """Return what has arrived, at least one message."""
         while True:
             found = self._drain()
+            more = found
+            while more and len(found) < READ_MAX:  # libpq takes little at a time
+                self._consume()
+                more = self._drain()
+                found += more
             if found:
                 return found
             await self._readable()
             self._consume()
-
-    def available(self) -> list[Arrived | Alive]:
-        """Return what has arrived already, without waiting."""
-        self._consume()
-        return self._drain()
 
     def tell(self, lsn: int, now_us: int, *, wants_reply: bool = False) -> None:
         """Tell the server that nothing before a place is needed any more."""

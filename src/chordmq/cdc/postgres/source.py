@@ -97,6 +97,7 @@ class PostgresStream:
         self._number = 0
         self._skips = 0
         self._time_us = 0
+        self._told_s = clock.monotonic_s()
         self._parts: list[Part] = []
         self._incremental: Snapshot | None = None
         self._chunk: Chunk | None = None
@@ -107,7 +108,7 @@ class PostgresStream:
         database = await catalogue.value(self.connection, "SELECT current_database()")
         self.events = Events(self.source.prefix, database)
         self._types = await catalogue.types(self.connection)
-        await self._publish()
+        new = await self._publish()
         slot = await catalogue.slot_state(self.connection, self.source.slot_name)
         if position is None:
             self.position = await self._begin_anew(slot)
@@ -118,6 +119,8 @@ class PostgresStream:
         self._parts = list(self.position.parts)
         self._incremental = self.position.incremental
         self._time_us = self.position.time_us
+        if position is not None and new and self.source.snapshot != "never":
+            self._ask(Signal(EXECUTE, tuple(map(str, new))))
 
     async def _publish(self) -> list[Place]:
         """Have the database publish what is told; return tables that were not before."""
@@ -171,6 +174,7 @@ class PostgresStream:
             changes = await self._receive()
             changes += await self._advance_incremental()
             if changes or self._heartbeat_due():
+                self._told_s = self.clock.monotonic_s()
                 yield Burst(changes, self._now())
 
     async def confirm(self, position: Position) -> None:
@@ -338,6 +342,9 @@ class PostgresStream:
                 return Chunk(scope, {}, read_visibility(mark), 0, None, True)
             last = [str(part) for part in snapshot.last] if snapshot.last else None
             rows = await reading.page(connection, table, last, count)
+        async with self._asking:
+            # A commit of our own: the stream comes to it soon, also where nobody else writes.
+            await catalogue.execute(self.connection, reading.MARK)
         keys = [table.raw_key(row) for row in rows]
         seen = read_visibility(mark)
         final = keys[-1] if keys else None
@@ -372,7 +379,12 @@ class PostgresStream:
 
     def _heartbeat_due(self) -> bool:
         """Return whether an idle source should store that it is further than its last change."""
-        if self._begin is not None or self._idle <= self._at:
+        idle_s = self.clock.monotonic_s() - self._told_s
+        if (
+            self._begin is not None
+            or self._idle <= self._at
+            or idle_s < self.source.pace.heartbeat_s
+        ):
             return False
         self._at = self._idle
         return True
