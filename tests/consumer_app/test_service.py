@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+import ssl
 import subprocess
 import sys
 import time
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from chordmq.consumer_app.service import from_environment
+from tests.conftest import StartNode
 from tests.fronts.provider.client import READY, RESET, Client
 from tests.running_node import RunningNode, die_with_parent, free_port
 
@@ -36,6 +39,7 @@ class App:
     def __init__(self, node: RunningNode, topic: str, directory: Path, **more: str) -> None:
         self._port = free_port()
         self.token = more.get("CONSUMER_TOKEN", "")
+        self.context: ssl.SSLContext | None = None
         self._environment = {
             **os.environ,
             "CONSUMER_TYPE": "prices",
@@ -62,12 +66,12 @@ class App:
 
     def raw(self, path: str, body: bytes | None = None) -> bytes:
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self._port}{path}",
+            f"{'https' if self.context else 'http'}://127.0.0.1:{self._port}{path}",
             data=body,
             method="GET" if body is None else "PUT",
             headers={"authorization": f"Bearer {self.token}"},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=30, context=self.context) as answer:
             return bytes(answer.read())
 
     def put(self, path: str, body: bytes) -> Any:
@@ -171,6 +175,37 @@ def test_an_exported_data_set_is_taken_over_by_another_application(
     finally:
         first.kill9()
         second.kill9()
+
+
+def test_the_node_and_the_application_speak_tls(
+    start_node: StartNode, name: str, tmp_path: Path
+) -> None:
+    """D13, A10: TLS to the broker, and to those who ask."""
+    authority = trustme.CA()
+    certificate, ca = str(tmp_path / "node.pem"), str(tmp_path / "ca.pem")
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_and_cert_chain_pem.write_to_path(certificate)
+    authority.cert_pem.write_to_path(ca)
+    node = start_node({"provider.tls.certificate": certificate})
+    create_topic(node, name)
+    body = json.dumps([{"key": "k", "value": "v"}]).encode()
+    urllib.request.urlopen(
+        urllib.request.Request(
+            f"{node.http}/v1/topics/{name}/records",
+            data=body,
+            headers={"content-type": "application/json"},
+        )
+    ).close()
+    app = App(
+        node, name, tmp_path / "data", BROKER_TLS_CA=ca,
+        CONSUMER_TLS_CERTIFICATE=certificate, CONSUMER_TLS_KEY=certificate,
+    )  # fmt: skip
+    app.context = ssl.create_default_context(cafile=ca)
+    try:
+        app.start()
+        until(lambda: app.newest() == {"k": "v"})
+    finally:
+        app.kill9()
 
 
 def test_the_environment_is_checked() -> None:

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from chordmq.clock import SystemClock
 from chordmq.consumer_app.data_set import Wanted
 from chordmq.consumer_app.follower import AppSettings, Follower
-from chordmq.consumer_app.store import Store
+from chordmq.consumer_app.store import IMPORT_PREFIX, Store
 from chordmq.metrics import CONTENT_TYPE, Metrics, counter, gauge
 
 LIMIT_MAX = 10_000
@@ -213,7 +213,8 @@ class Api:
 
     async def take(self, request: Request) -> Response:
         """Serve an exported data set in place of this one, and follow the topic from its end on."""
-        with tempfile.TemporaryDirectory(dir=self._settings.directory) as directory:
+        where = self._settings.directory
+        with tempfile.TemporaryDirectory(prefix=IMPORT_PREFIX, dir=where) as directory:
             path = Path(directory) / "import.db"
             size = 0
             with path.open("wb") as file:

@@ -12,6 +12,8 @@ from chordmq.consumer_app.data_set import DataSet
 from chordmq.storage.files import replace
 
 CURRENT = "CURRENT"
+IMPORT_PREFIX = "import-"
+"""Of folders for files that are being uploaded."""
 
 
 class Store:
@@ -31,8 +33,9 @@ class Store:
         self._idle: dict[int, asyncio.Event] = {}
         self.generation = self._read()
         for path in directory.iterdir():
-            if path.name.isdigit() and int(path.name) != self.generation:
-                shutil.rmtree(path)  # of an import that did not come to its end, or replaced this
+            is_old = path.name.isdigit() and int(path.name) != self.generation
+            if is_old or path.name.startswith(IMPORT_PREFIX):
+                shutil.rmtree(path)  # a crash has left it
         self.data = self._open(self.generation)
 
     async def take(self, exported: Path) -> int:

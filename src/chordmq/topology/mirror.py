@@ -93,27 +93,24 @@ class Way:
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._overrides: dict[str, dict[str, str]] = {}
         """The source's settings by topic, as they were at the last look."""
-        self.moved: dict[tuple[str, str, int], int] = {}
-        """What was last committed on the other side, by group, topic and partition."""
         self.error = ""
 
     @property
     def health(self) -> Health:
         """Return how the worst pipe does."""
-        return Health.UNHEALTHY if self.error else worst([p.vitals.health for p in self._all()])
+        if self.error:
+            return Health.UNHEALTHY
+        return worst([pull.vitals.health for pull in self.pulls.values()])
 
     @property
     def lag(self) -> int:
         """Return how many records are still to be copied."""
-        return sum(pull.vitals.lag for pull in self._all())
+        return sum(pull.vitals.lag for pull in self.pulls.values())
 
     @property
     def records(self) -> int:
         """Return how many records were copied."""
-        return sum(pull.target.records for pull in self._all())
-
-    def _all(self) -> list[Pull]:
-        return list(self.pulls.values())
+        return sum(pull.target.records for pull in self.pulls.values())
 
     async def run(self) -> None:
         """Mirror until cancelled."""
@@ -201,8 +198,6 @@ class Way:
                 await commit(target, group, new)
             except Refused as error:  # it has consumers there: its place is theirs to say
                 log.debug("offsets are not taken", group=group, why=str(error))
-            else:
-                self.moved |= {(group, *one.place): one.there for one in new}
 
 
 @dataclass(frozen=True, slots=True)
