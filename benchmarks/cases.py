@@ -288,7 +288,11 @@ CASES = [
     Case("framed", "the framed protocol: in, out, and latency", framed),
     Case("provider", "the provider's protocol: in, out, and latency", provider),
     Case("amqp", "AMQP persistent with confirms, fan-out, latency; RabbitMQ gets the same", amqp),
-    Case("mqtt", "MQTT one to one with QoS 0 and 1, and latency; mosquitto gets the same", mqtt),
+    Case(
+        "mqtt",
+        "MQTT one to one with QoS 0 and 1, 500 devices, latency; mosquitto and amqtt get the same",
+        mqtt,
+    ),
     Case("shadow", "updates of the shadows of 100 devices over MQTT, and latency", shadow),
     Case("iot_chain", "telemetry of 100 devices over MQTT to a page in Chromium", iot_chain),
     Case("cdc", "changes of PostgreSQL and MongoDB into topics; the peer is Debezium", cdc),
