@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from tests.running_node import RunningNode
 
 # How long an example takes says more about the machine's load than about the code. The same
-# examples each time, so that a change is blamed for what it broke; `make explore` looks for new ones.
+# examples each time, so that a change is blamed for what it broke; `make explore` looks for new.
 hypothesis_settings.register_profile("repeatable", deadline=None, derandomize=True)
 hypothesis_settings.register_profile("explore", deadline=None, max_examples=1_000)
 hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -67,6 +67,7 @@ HTTP_SETTINGS = (
     "batch_records_max",
     "streams_per_client_max",
     "http3_port",
+    "pipeline",
     "demo",
 )
 """What a listener can be told that means something to HTTP."""

@@ -22,10 +22,12 @@ from chordmq.fronts.admin import (
     console,
     copies,
     cursors,
+    demo,
     devices,
     groups,
     pages,
     permissions,
+    pipeline,
     pipes,
     queues,
     records,
@@ -119,12 +121,14 @@ def application(admin: Admin) -> Starlette:
             *cluster.ROUTES,
             *clients.ROUTES,
             *devices.ROUTES,
+            *demo.ROUTES,
             *users.ROUTES,
             *permissions.ROUTES,
             *queues.ROUTES,
             *management.ROUTES,
             *routes.ROUTES,
             *storage.ROUTES,
+            *pipeline.ROUTES,
             *pipes.ROUTES,
             *pages.ROUTES,
             *console.ROUTES,
@@ -137,5 +141,6 @@ def application(admin: Admin) -> Starlette:
         },
     )
     site.state.shared = admin.shared
+    site.state.info = admin.info
     admin.shared.deputy = Deputy(site)
     return site

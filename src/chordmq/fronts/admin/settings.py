@@ -21,3 +21,5 @@ class HttpSettings(ListenerSettings):
     """Port for HTTP/2 (TCP) and HTTP/3 (UDP), with the certificate of `tls`; 0 opens none."""
     demo: bool = True
     """Whether the web console may start simulated devices on the node's machine."""
+    pipeline: str = "127.0.0.1:9464"
+    """Where the data pipeline beside this node tells its metrics, for `/v1/pipeline`."""
