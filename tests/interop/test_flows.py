@@ -8,12 +8,14 @@ from playwright.sync_api import Page
 from pymongo import MongoClient
 
 from benchmarks.browser import chromium, sdk_site
+from tests.cdc.following import FollowingProcess
 from tests.conftest import StartNode
 from tests.iot.things import Thing, until
 from tests.mongodb import running_mongod
+from tests.replica_set import RunningReplicaSet, running_replica_set
 from tests.running_node import RunningNode
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(300)]
 
 DEVICE = "lamp"
 CONNECT = """async (url) => {
@@ -87,6 +89,63 @@ def test_commands_from_a_browser_survive_the_death_of_every_part(
             page.wait_for_function("() => synchronised.length === 3")
             until(lambda: set(named("page-closed")) <= set(thing.executed))
         _check_database(mongodb, thing)
+
+
+WATCH = """async (url) => {
+  const { Client } = await import("/src/index.js")
+  window.seen = []
+  const backoff = { firstMs: 50, mostMs: 200 }
+  const client = await new Client(url, { backoff }).connect()
+  const note = ({ json }) => json && seen.push([json.op, JSON.parse(json.after)._id])
+  await client.subscribe("flow.shop.items", note, { start: "earliest" })
+}"""
+CHANGES = 30
+WAIT_MS = 150_000
+
+
+def test_changes_of_a_database_reach_a_browser_whoever_dies(
+    start_node: StartNode, tmp_path: Path
+) -> None:
+    """E8, E12: MongoDB → capture → broker → WebSocket, killed in turn; each change comes once."""
+    with (
+        running_replica_set(tmp_path / "mongodb") as database,
+        sdk_site() as site,
+        chromium() as browser,
+    ):
+        node = start_node({"websocket.origins": "*"})
+        include = {"include": [r"shop\.items"]}
+        config = {"name": "flow", "kind": "mongodb", "address": database.address, "tables": include}
+        capture = FollowingProcess(tmp_path, config, node.bootstrap)
+        try:
+            _insert(database, 0)
+            capture.start()
+            until(lambda: node.answers("/v1/topics/flow.shop.items"))
+            page = browser.new_page()
+            page.goto(f"{site}/test/page.html")
+            host, port = node.http_address
+            page.evaluate(WATCH, f"ws://{host}:{port}/ws")
+            capture.kill9()
+            _insert(database, 1)
+            capture.start()
+            _insert(database, 2)
+            database.kill9()
+            database.start()
+            _insert(database, 3)
+            node.kill9()
+            _insert(database, 4)
+            node.start()
+            wanted = 5 * CHANGES
+            page.wait_for_function("(count) => seen.length >= count", arg=wanted, timeout=WAIT_MS)
+            seen = page.evaluate("() => seen")
+        finally:
+            capture.close()
+    assert [number for _, number in seen] == list(range(wanted))
+
+
+def _insert(database: RunningReplicaSet, turn: int) -> None:
+    with database.client() as client:
+        numbers = range(turn * CHANGES, (turn + 1) * CHANGES)
+        client["shop"]["items"].insert_many([{"_id": number} for number in numbers])
 
 
 def _open(page: Page, site: str, node: RunningNode) -> None:
