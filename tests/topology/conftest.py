@@ -1,4 +1,4 @@
-"""Registries for tests, one process each."""
+"""Registries and mirrors for tests, one process each."""
 
 import ssl
 from collections.abc import Callable, Iterator
@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.topology.running_mirror import RunningMirror
 from tests.topology.running_registry import RunningRegistry
 
 StartRegistry = Callable[..., RunningRegistry]
+StartMirror = Callable[..., RunningMirror]
 
 
 @pytest.fixture
@@ -26,3 +28,19 @@ def start_registry(tmp_path: Path) -> Iterator[StartRegistry]:
     yield start
     for registry in started:
         registry.kill9()
+
+
+@pytest.fixture
+def start_mirror(tmp_path: Path) -> Iterator[StartMirror]:
+    """Start mirrors that end with the test."""
+    started: list[RunningMirror] = []
+
+    def start(*options: str) -> RunningMirror:
+        mirror = RunningMirror(tmp_path / f"mirror{len(started)}.log", *options)
+        started.append(mirror)
+        mirror.start()
+        return mirror
+
+    yield start
+    for mirror in started:
+        mirror.kill9()

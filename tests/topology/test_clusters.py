@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from tests.cluster.running_cluster import RunningCluster
 from tests.running_node import RunningNode
+from tests.topology.reading import numbers_by_partition
 from tests.topology.test_pipes import call, until
 
 COUNT = 3000
@@ -38,23 +39,7 @@ def write(sender: Producer, numbers: range) -> None:
 
 
 def values(bootstrap: str) -> dict[int, list[int]]:
-    """Return all that is committed, by partition, in the order of the log."""
-    found: dict[int, list[int]] = {0: [], 1: []}
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False,
-         "enable.partition.eof": True, "log_level": 0}
-    )  # fmt: skip
-    consumer.assign([TopicPartition(TOPIC, index, 0) for index in found])
-    ended: set[int] = set()
-    while len(ended) < len(found):
-        message = consumer.poll(30)
-        assert message is not None
-        if message.error():
-            ended.add(message.partition() or 0)
-        else:
-            found[message.partition() or 0].append(int(message.value() or b""))
-    consumer.close()
-    return found
+    return numbers_by_partition(bootstrap, TOPIC)
 
 
 def has_all(node: RunningNode) -> bool:

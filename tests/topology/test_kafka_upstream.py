@@ -11,10 +11,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.conftest import StartNode
 from tests.drivers.servers import KafkaServer
-from tests.topology.test_mirror import GROUP, RunningMirror, consume, end_offsets, mirrors, moved
+from tests.topology.conftest import StartMirror
+from tests.topology.test_mirror import GROUP, consume, end_offsets, moved
 from tests.topology.test_pipes import call, until
-
-__all__ = ["mirrors"]
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ def write(kafka: KafkaServer) -> list[str]:
 @pytest.mark.interop
 @pytest.mark.timeout(400)
 def test_a_group_moves_from_apache_kafka_and_goes_on_where_it_stopped(
-    kafka: KafkaServer, start_node: StartNode, mirrors: list[RunningMirror], tmp_path: Path
+    kafka: KafkaServer, start_node: StartNode, start_mirror: StartMirror
 ) -> None:
     """C17, D1: records, settings and offsets; aborted records stay behind, nothing is lost."""
     admin = AdminClient({"bootstrap.servers": bootstrap(kafka)})
@@ -61,11 +60,7 @@ def test_a_group_moves_from_apache_kafka_and_goes_on_where_it_stopped(
     admin.create_topics([topic])["orders"].result(60)
     kept = write(kafka)
     node = start_node()
-    mirror = RunningMirror(
-        tmp_path / "mirror.log", "--from", kafka.address, "--to", node.http, "--groups", GROUP
-    )
-    mirrors.append(mirror)
-    mirror.start()
+    mirror = start_mirror("--from", kafka.address, "--to", node.http, "--groups", GROUP)
     seen = consume(bootstrap(kafka), 70, reset="earliest")
     until(lambda: end_offsets(node) > 0, "records come")
     mirror.kill9()

@@ -2,47 +2,16 @@
 
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
 
-import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from tests.conftest import StartNode
-from tests.running_node import RunningNode, die_with_parent
+from tests.running_node import RunningNode
+from tests.topology.conftest import StartMirror
 from tests.topology.test_pipes import call, until
 
 GROUP = "billing"
-
-
-class RunningMirror:
-    """`chordmq mirror run` as a process, killed and started again by tests."""
-
-    def __init__(self, log: Path, *options: str) -> None:
-        self._log = log
-        self._options = options
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "chordmq", "mirror", "run", *self._options],
-                stdout=log, stderr=log, preexec_fn=die_with_parent,
-            )  # fmt: skip
-
-    def kill9(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-
-@pytest.fixture
-def mirrors() -> Iterator[list[RunningMirror]]:
-    started: list[RunningMirror] = []
-    yield started
-    for one in started:
-        one.kill9()
 
 
 def produce(node: RunningNode, values: Sequence[str]) -> None:
@@ -114,7 +83,7 @@ def values(name: str, count: int) -> list[str]:
 
 
 def test_a_group_moves_to_another_cluster_and_back_and_loses_nothing(
-    start_node: StartNode, mirrors: list[RunningMirror], tmp_path: Path
+    start_node: StartNode, start_mirror: StartMirror
 ) -> None:
     """C17: topics, settings and translated offsets, both ways, while the mirror is killed."""
     a, b = start_node(), start_node()
@@ -123,9 +92,7 @@ def test_a_group_moves_to_another_cluster_and_back_and_loses_nothing(
     # Offsets differ from the start: what lies at b has been there before, under the same name.
     call(b, "POST", "/v1/topics", {"name": "orders", "partitions": 2})
     produce(b, values("b", 30))
-    mirror = RunningMirror(tmp_path / "mirror.log", "--from", a.http, "--to", b.http, "--both")
-    mirrors.append(mirror)
-    mirror.start()
+    mirror = start_mirror("--from", a.http, "--to", b.http, "--both")
     first = values("a", 400)
     produce(a, first)
     mirror.kill9()
@@ -145,16 +112,12 @@ def test_a_group_moves_to_another_cluster_and_back_and_loses_nothing(
 
 
 def test_offsets_follow_while_the_mirror_runs_and_settings_as_they_change(
-    start_node: StartNode, mirrors: list[RunningMirror], tmp_path: Path
+    start_node: StartNode, start_mirror: StartMirror
 ) -> None:
     """C17: one way, offsets are exact: the group goes on at the very next record."""
     a, b = start_node(), start_node()
     call(a, "POST", "/v1/topics", {"name": "orders", "partitions": 2})
-    mirror = RunningMirror(
-        tmp_path / "mirror.log", "--from", a.http, "--to", b.http, "--groups", "bill.*"
-    )
-    mirrors.append(mirror)
-    mirror.start()
+    start_mirror("--from", a.http, "--to", b.http, "--groups", "bill.*")
     produce(a, values("a", 300))
     begin_group(a)
     seen = consume(a.bootstrap, 170)

@@ -10,10 +10,11 @@ from threading import Thread
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from tests.chaos.hosts import HTTP, Host, NodeHost
 from tests.chaos.network import Network
+from tests.topology.reading import numbers_by_partition
 
 COUNT = int(os.environ.get("CHORDMQ_TREE_RECORDS", "100000"))
 ROUNDS = 10
@@ -149,24 +150,6 @@ def disturb(tree: Tree, chance: random.Random) -> None:
     tree.network.heal()
 
 
-def stored(node: NodeHost) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {0: [], 1: []}
-    consumer = Consumer(
-        {"bootstrap.servers": node.kafka, "group.id": "check", "enable.auto.commit": False,
-         "enable.partition.eof": True, "log_level": 0}
-    )  # fmt: skip
-    consumer.assign([TopicPartition(TOPIC, index, 0) for index in found])
-    ended: set[int] = set()
-    while len(ended) < len(found):
-        for message in consumer.consume(10_000, timeout=5):
-            if message.error():
-                ended.add(message.partition() or 0)
-            else:
-                found[message.partition() or 0].append(int(message.value() or b""))
-    consumer.close()
-    return found
-
-
 def end(node: NodeHost) -> int:
     answer = httpx.get(f"http://{node.address}:{HTTP}/v1/topics/{TOPIC}", timeout=30)
     if answer.status_code != 200:
@@ -211,4 +194,6 @@ def test_every_leaf_has_everything_once_and_in_order_whatever_happens(tree: Tree
     for number in LEAVES:
         wait_for(lambda leaf=tree.nodes[number]: end(leaf) >= COUNT, f"n{number} has all")  # type: ignore[misc]
         expected = {index: list(range(index, COUNT, 2)) for index in (0, 1)}
-        assert stored(tree.nodes[number]) == expected, f"n{number}, seed {seed}"
+        assert numbers_by_partition(tree.nodes[number].kafka, TOPIC) == expected, (
+            f"n{number}, seed {seed}"
+        )
