@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import msgspec
 import structlog
 
 from chordmq.cdc.change import Burst, Change, Part, Place, Position, Snapshot, Spoiled
@@ -121,6 +122,7 @@ class PostgresStream:
         self._time_us = self.position.time_us
         if position is not None and new and self.source.snapshot != "never":
             self._ask(Signal(EXECUTE, tuple(map(str, new))))
+            self.position = msgspec.structs.replace(self.position, incremental=self._incremental)
 
     async def _publish(self) -> list[Place]:
         """Have the database publish what is told; return tables that were not before."""
@@ -163,8 +165,8 @@ class PostgresStream:
 
     async def bursts(self) -> AsyncIterator[Burst]:
         """Tell the snapshot, if there is to be one, and then the stream."""
+        yield Burst([], self.position)
         if self.position.snapshot is not None:
-            yield Burst([], self.position)
             async for burst in snapshot_bursts(self):
                 self._parts = list(burst.position.parts)
                 yield burst
