@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 from itertools import count
 
 from chordmq.broker.groups.classic_groups import Answer, Group, Outbox
+from chordmq.broker.groups.consumer_groups import Beat, ConsumerGroup
+from chordmq.broker.groups.consumer_image import ConsumerRecord, Image
 from chordmq.broker.groups.membership import GroupSnapshot, Identity, Join, Sync
 from chordmq.broker.groups.offsets import Commit, CommittedOffset, OffsetRecord, Offsets, Place
 from chordmq.broker.groups.records import GroupRecord
+from chordmq.broker.groups.topic_view import TopicFacts, TopicView
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.write_queue import Done, Write, WriteQueue, end
 from chordmq.cluster.replication.leader import Leader
@@ -19,10 +22,16 @@ from chordmq.errors import ChordMQError, CoordinatorLoading, NotCoordinator
 from tests.sim.brokers import Process, SimLog
 
 GROUPS = ("a", "b")
+CONSUMERS = "c"
+"""The group of the consumer protocol."""
+TOPIC = "t"
+PARTITIONS = 4
+TOPICS = TopicView([TopicFacts(TOPIC, bytes(16), PARTITIONS)])
 SETTINGS = BrokerSettings(group_initial_rebalance_delay_ms=0)
 METADATA_BYTES_MAX = 100
+SESSION_MS = 6_000
 
-Entry = OffsetRecord | GroupRecord
+Entry = OffsetRecord | GroupRecord | ConsumerRecord
 Batch = tuple[Entry, ...]
 Heard = Callable[[object], None]
 """Takes the answer to a request, or the error."""
@@ -40,6 +49,7 @@ class Coordinator:
         """The leader epoch in which all that was read is committed."""
         self._process = process
         self.groups = self._new_groups()
+        self.consumers = self._new_consumers()
         self.offsets = Offsets(METADATA_BYTES_MAX)
         self._now_s = now_s
         self._appended = appended
@@ -48,6 +58,8 @@ class Coordinator:
         """The writes in the last batch, and the offset behind it."""
         self._waiting: dict[int, Heard] = {}
         self._tickets = count()
+        self._unlogged: list[Heard] | None = None
+        """Who hears of the consumers' last write; None if none is under way."""
 
     # As InternalLog does.
 
@@ -62,6 +74,8 @@ class Coordinator:
             for group in self.groups.values():
                 group.tick(self._now_ms())
                 self._settle(group)
+            self.consumers.tick(self._now_ms())
+            self._log_consumers(self.consumers, None)
 
     def check(self) -> Leader:
         """Return the leader if clients may be served, else raise."""
@@ -157,6 +171,38 @@ class Coordinator:
         """Tell what a group has committed."""
         heard(dict(self.offsets.of_group(group_id)))
 
+    def beat(self, beat: Beat, heard: Heard) -> None:
+        """Take a heartbeat of the consumer protocol; answer when its effects are in the log."""
+        group = self.consumers
+        beaten = group.heartbeat(beat, TOPICS, self._now_ms())
+        self._log_consumers(group, lambda error: heard(error or beaten))
+
+    def _log_consumers(self, group: ConsumerGroup, heard: Heard | None) -> None:
+        """Write what the group has decided, as ConsumerCoordinator does."""
+        records = group.take_outbox()
+        waiting = [] if heard is None else [heard]
+        if not records:
+            if self._unlogged is not None:
+                self._unlogged += waiting
+            else:
+                _tell(waiting, None)
+            return
+        self._unlogged = waiting
+
+        def done(error: ChordMQError | None) -> None:
+            if self._unlogged is waiting:
+                self._unlogged = None
+            if error is None:
+                group.confirm(records)
+            else:
+                self._lose(group)
+            _tell(waiting, error)
+
+        self._append(CONSUMERS, records, done)
+
+    def _lose(self, group: ConsumerGroup) -> None:
+        group.lose(self._now_ms())
+
     def _ask(self, group: Group, act: Callable[[int], None], heard: Heard) -> None:
         ticket = next(self._tickets)
         self._waiting[ticket] = heard
@@ -195,8 +241,9 @@ class Coordinator:
 
     def _load(self, log: SimLog) -> None:
         self._forget()
-        for group_id, snapshot in replay(log.records, self.offsets).items():
+        for group_id, snapshot in replay(log.records, self.offsets, self.consumers).items():
             self.groups[group_id].replay(snapshot, self._now_ms())
+        self.consumers.wake(self._now_ms())
 
     def _forget(self) -> None:
         self.read = self.led = None
@@ -204,8 +251,12 @@ class Coordinator:
         for group in self.groups.values():
             group.dissolve()
             self._send([(ticket, gone) for ticket, _ in group.take_outbox().answers])
-        self.groups = self._new_groups()
+        self.groups, self.consumers = self._new_groups(), self._new_consumers()
         self.offsets = Offsets(METADATA_BYTES_MAX)
+        self._unlogged = None
+
+    def _new_consumers(self) -> ConsumerGroup:
+        return ConsumerGroup(CONSUMERS, SETTINGS, lambda: SESSION_MS)
 
     def _new_groups(self) -> dict[str, Group]:
         ids = self._process.ids
@@ -215,13 +266,22 @@ class Coordinator:
         return int(self._now_s() * 1000)
 
 
-def replay(records: Sequence[tuple[int, Batch]], offsets: Offsets) -> dict[str, GroupSnapshot]:
-    """Apply what a log says of offsets; return the newest generation of each group."""
+def _tell(waiting: Sequence[Heard], error: ChordMQError | None) -> None:
+    for one in waiting:
+        one(error)
+
+
+def replay(
+    records: Sequence[tuple[int, Batch]], offsets: Offsets, consumers: ConsumerGroup | Image
+) -> dict[str, GroupSnapshot]:
+    """Apply what a log says of offsets and consumers; return each classic group's generation."""
     snapshots = {}
     for _, batch in records:
         for entry in batch:
             if isinstance(entry, OffsetRecord):
                 offsets.replay(entry)
+            elif not isinstance(entry, GroupRecord):
+                consumers.replay(entry)
             elif entry.snapshot is not None:
                 snapshots[entry.group_id] = entry.snapshot
     return snapshots

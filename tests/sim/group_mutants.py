@@ -1,6 +1,7 @@
 """Bugs planted in the coordinator of groups; the simulation has to find each of them."""
 
 from chordmq.broker.groups.classic_groups import Group, Outbox
+from chordmq.broker.groups.consumer_groups import ConsumerGroup
 from chordmq.broker.groups.membership import Identity
 from chordmq.broker.groups.offsets import Commit
 from chordmq.broker.write_queue import Write
@@ -77,6 +78,22 @@ class TakesAnybodysCommits(Coordinator):
         pass
 
 
+class AnswersBeatsTooEarly(Coordinator):
+    """Tells consumers what is on its way to the log."""
+
+    def _log_consumers(self, group: ConsumerGroup, heard: Heard | None) -> None:
+        super()._log_consumers(group, None)
+        if heard is not None:
+            heard(None)
+
+
+class KeepsWhatWasRefused(Coordinator):
+    """Goes on with what the log has refused."""
+
+    def _lose(self, group: ConsumerGroup) -> None:
+        pass
+
+
 MUTANTS: tuple[type[Coordinator], ...] = (
     ServesTooEarly,
     ReadsTooLittle,
@@ -86,4 +103,6 @@ MUTANTS: tuple[type[Coordinator], ...] = (
     AppliesCommitsTooEarly,
     AnswersSyncsTooEarly,
     TakesAnybodysCommits,
+    AnswersBeatsTooEarly,
+    KeepsWhatWasRefused,
 )

@@ -10,18 +10,30 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from chordmq.broker.groups.consumer_image import HoldingRecord, Image, TargetEpochRecord
 from chordmq.broker.groups.offsets import OffsetRecord, Offsets
+from chordmq.broker.groups.records import GroupRecord
 from chordmq.cluster.state import NO_LEADER, PartitionState
 from chordmq.codecs.peer.replica import Answer
 from chordmq.errors import ChordMQError
 from tests.sim.brokers import Kinds, Process, Violation
-from tests.sim.coordinator import GROUPS, METADATA_BYTES_MAX, Batch, Coordinator, Entry, replay
-from tests.sim.members import PARTITIONS, Call, Member
+from tests.sim.coordinator import (
+    CONSUMERS,
+    GROUPS,
+    METADATA_BYTES_MAX,
+    PARTITIONS,
+    Batch,
+    Coordinator,
+    Entry,
+    replay,
+)
+from tests.sim.members import Call, Client, Consumer, Member
 from tests.sim.replication import World
 
 MEMBERS = 2
-"""Of each group."""
-STEPS = 700
+"""Of each group of the classic protocol."""
+CONSUMER_COUNT = 3
+STEPS = 500
 SETTLING_ROUNDS = 300
 
 
@@ -33,7 +45,7 @@ class Trail:
         self.begun: dict[int, int] = {}
         """Where each generation was written."""
         self.assigned: dict[int, dict[str, bytes]] = {}
-        self.positions: dict[int, list[int]] = {one: [] for one in PARTITIONS}
+        self.positions: dict[int, list[int]] = {one: [] for one in range(PARTITIONS)}
         """Where commits of each partition were written."""
         self.places: dict[int, int] = {}
         """Where each committed offset was written."""
@@ -42,7 +54,7 @@ class Trail:
         """Take in what comes next, and check it against what came before."""
         if isinstance(entry, OffsetRecord):
             self._add_commit(position, entry)
-        elif entry.snapshot is not None:
+        elif isinstance(entry, GroupRecord) and entry.snapshot is not None:
             told = {one.member_id: one.assignment for one in entry.snapshot.members}
             generation = entry.snapshot.generation
             if generation <= self.generation:
@@ -68,6 +80,34 @@ class Trail:
             raise Violation("what was committed goes back")
 
 
+class ConsumersTrail:
+    """What the committed log says of the consumers."""
+
+    def __init__(self) -> None:
+        self.image = Image(CONSUMERS)
+
+    def add(self, _position: int, entry: Entry) -> None:
+        """Take in what comes next, and check it against what came before."""
+        assert not isinstance(entry, OffsetRecord | GroupRecord)
+        if isinstance(entry, TargetEpochRecord) and (entry.epoch or 0) <= self.image.target_epoch:
+            raise Violation("partitions are shared out twice in one epoch")
+        if isinstance(entry, HoldingRecord) and entry.holding is not None:
+            holders = {self.image.holders.get(place) for place in entry.holding.all}
+            if not holders <= {None, entry.member_id}:
+                raise Violation("two members have the same partition")
+        self.image.replay(entry)
+
+    def check_told(self, consumer: Consumer) -> None:
+        """Check what a member was told, unless the group has gone on without it."""
+        if consumer.member_id not in self.image.members:
+            return
+        holding = self.image.holding(consumer.member_id)
+        if holding.epoch < consumer.epoch:
+            raise Violation("a consumer is told an epoch that is not committed")
+        if holding.epoch == consumer.epoch and holding.assigned != consumer.owned:
+            raise Violation("a consumer is told what the log does not say")
+
+
 class Grouped(World):
     """The brokers of `replication`, with members of a group as their clients."""
 
@@ -77,11 +117,18 @@ class Grouped(World):
         self.kind = coordinator
         self.coordinators: dict[int, Coordinator] = {}
         self.trails = {group_id: Trail() for group_id in GROUPS}
+        self.consumers_trail = ConsumersTrail()
         self.acknowledged = 0
         self.is_flushed_at_once = False
         super().__init__(seed, kinds)
         self.is_flushed_at_once = self.random.random() < 0.7
-        self.members = [Member(self, group_id) for group_id in GROUPS for _ in range(MEMBERS)]
+        # Mostly one protocol at a time, for longer histories.
+        chance = self.random.random()
+        groups = GROUPS if chance < 0.7 else ()
+        self.members = [Member(self, group_id) for group_id in groups for _ in range(MEMBERS)]
+        count = CONSUMER_COUNT if chance > 0.5 else 0
+        self.consumers = [Consumer(self, number) for number in range(count)]
+        self.clients: list[Client] = [*self.members, *self.consumers]
         self.act_rate = self.random.choice((0.3, 0.5, 0.7))
         self.step_s = self.random.choice((0.01, 0.03, 0.1))
         self.hand_over_rate = self.random.choice((0.0, 0.5, 1.0))
@@ -122,20 +169,25 @@ class Grouped(World):
         for position in range(known, len(self.seen)):
             batch: Batch = self.seen[position][1]
             for entry in batch:
-                self.trails[group_of(entry)].add(position, entry)
+                self.trail_of(entry).add(position, entry)
         self.coordinators[process.broker].on_committed(high_watermark)
+
+    def trail_of(self, entry: Entry) -> Trail | ConsumersTrail:
+        """Return the story that an entry of the log belongs to."""
+        group_id = entry.key.group_id if isinstance(entry, OffsetRecord) else entry.group_id
+        return self.consumers_trail if group_id == CONSUMERS else self.trails[group_id]
 
     # What members need of the world.
 
-    def request(self, member: Member, call: Call, heard: Callable[[object], None]) -> None:
-        broker, connection = member.broker, member.connection
+    def request(self, client: Client, call: Call, heard: Callable[[object], None]) -> None:
+        broker, connection = client.broker, client.connection
 
         def answer(result: object) -> None:
-            self.send(lambda: member.hear(connection, result, heard))
+            self.send(lambda: client.hear(connection, result, heard))
 
         def deliver() -> None:
             process = self.up.get(broker)
-            if process is None or process.is_stopped or member.connection != connection:
+            if process is None or process.is_stopped or client.connection != connection:
                 return
             coordinator = self.coordinators[broker]
             try:
@@ -168,6 +220,9 @@ class Grouped(World):
     def on_fetched(self, member: Member, partition: int, offset: int | None) -> None:
         self.trails[member.group_id].check_told(member.generation, partition, offset)
 
+    def on_beaten(self, consumer: Consumer) -> None:
+        self.consumers_trail.check_told(consumer)
+
     def on_acknowledged(self, member: Member, partition: int, offset: int) -> None:
         self.acknowledged += 1
         if offset not in self.trails[member.group_id].places:
@@ -181,9 +236,9 @@ class Grouped(World):
             if chance < 0.55:
                 self.deliver()
             elif chance < 0.98:
-                self.random.choice(self.members).act()
+                self.random.choice(self.clients).act()
             elif chance < 0.99:
-                self.random.choice(self.members).lose_touch()
+                self.random.choice(self.clients).lose_touch()
             elif self.random.random() < self.hand_over_rate:
                 self.hand_over()
         else:
@@ -206,31 +261,35 @@ class Grouped(World):
         super().heal_round()
 
     def settle_groups(self) -> None:
-        """Let the members go on; each group must come to read and commit in one generation."""
+        """Let all go on; each group must come to read and commit, everything once."""
         known = self.acknowledged
         for _ in range(SETTLING_ROUNDS):
             self.heal_round()
-            for member in self.members:
-                member.act()
-            working = {(one.group_id, one.generation) for one in self.members if one.is_working}
-            are_stable = len(working) == len(GROUPS) and all(one.is_working for one in self.members)
-            if are_stable and self.acknowledged > known:
+            for client in self.clients:
+                client.act()
+            has_committed = self.acknowledged > known or not self.members
+            if has_committed and self._are_members_stable() and self._are_consumers_stable():
                 self._check_replay()
                 return
         raise Violation("the groups do not go on")
 
+    def _are_members_stable(self) -> bool:
+        generations = {(member.group_id, member.generation) for member in self.members}
+        groups = {member.group_id for member in self.members}
+        return len(generations) == len(groups) and all(one.is_working for one in self.members)
+
+    def _are_consumers_stable(self) -> bool:
+        owned = [place for consumer in self.consumers for place in consumer.owned]
+        epochs = {consumer.epoch for consumer in self.consumers}
+        return not epochs or (len(owned) == len(set(owned)) == PARTITIONS and len(epochs) == 1)
+
     def _check_replay(self) -> None:
         coordinator = self.coordinators[self.state.leader]
         offsets = Offsets(METADATA_BYTES_MAX)
-        replay(self.seen, offsets)
+        replay(self.seen, offsets, Image(CONSUMERS))
         for group_id in GROUPS:
             if offsets.of_group(group_id) != coordinator.offsets.of_group(group_id):
                 raise Violation("the coordinator's offsets are not those of the log")
-
-
-def group_of(entry: Entry) -> str:
-    """Return the group that an entry of the log belongs to."""
-    return entry.key.group_id if isinstance(entry, OffsetRecord) else entry.group_id
 
 
 def simulate(

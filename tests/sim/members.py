@@ -3,14 +3,27 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from chordmq.broker.groups.assignors import NOTHING, Assignment
+from chordmq.broker.groups.consumer_groups import JOINING, Beat, Beaten
 from chordmq.broker.groups.membership import Identity, Join, Joined, Sync, Synced
 from chordmq.broker.groups.offsets import Commit, CommittedOffset, Place
-from chordmq.errors import ChordMQError, IllegalGeneration, RebalanceInProgress, UnknownMember
-from tests.sim.coordinator import Coordinator, Heard, offset_of
+from chordmq.errors import (
+    ChordMQError,
+    FencedMemberEpoch,
+    IllegalGeneration,
+    RebalanceInProgress,
+    UnknownMember,
+)
+from tests.sim.coordinator import (
+    CONSUMERS,
+    PARTITIONS,
+    SESSION_MS,
+    TOPIC,
+    Coordinator,
+    Heard,
+    offset_of,
+)
 
-TOPIC = "t"
-PARTITIONS = range(4)
-SESSION_MS = 6_000
 REBALANCE_MS = 6_000
 PATIENCE_S = 8.0
 """After which a member takes a request for lost, and its connection too."""
@@ -23,8 +36,8 @@ class Surroundings(Protocol):
 
     now_s: float
 
-    def request(self, member: "Member", call: Call, heard: Callable[[object], None]) -> None:
-        """Bring a request to the broker that the member talks to, and the answer back."""
+    def request(self, client: "Client", call: Call, heard: Callable[[object], None]) -> None:
+        """Bring a request to the broker that the client talks to, and the answer back."""
         ...
 
     def find_coordinator(self) -> int:
@@ -43,12 +56,16 @@ class Surroundings(Protocol):
         """Check an offset that a member was told."""
         ...
 
+    def on_beaten(self, consumer: "Consumer") -> None:
+        """Check what a consumer was told to read."""
+        ...
+
     def on_acknowledged(self, member: "Member", partition: int, offset: int) -> None:
         """Take note that a commit was acknowledged."""
         ...
 
 
-class Member:
+class Client:
     """One request at a time, on one connection at a time, as the clients of a group do."""
 
     def __init__(self, world: Surroundings, group_id: str) -> None:
@@ -56,13 +73,55 @@ class Member:
         self.broker = 0
         self.connection = 0
         """What was sent or asked on an earlier connection is lost."""
-        self.generation = -1
-        self.assigned: list[int] = []
         self.is_working = False
         """Whether it knows what it reads, and from where."""
         self._world = world
-        self._member_id = ""
         self._asked_s: float | None = None
+
+    def act(self) -> None:
+        """Ask for the next thing, or give up on an answer that does not come."""
+        if self._asked_s is None:
+            self.go_on()
+        elif self._world.now_s - self._asked_s > PATIENCE_S:
+            self.lose_touch()
+
+    def go_on(self) -> None:
+        """Ask for the next thing."""
+        raise NotImplementedError
+
+    def fail(self, error: ChordMQError) -> None:
+        """Do what an error demands, other than to look for the coordinator."""
+        raise NotImplementedError
+
+    def lose_touch(self) -> None:
+        """Close the connection, and look for the coordinator."""
+        self.connection += 1
+        self._asked_s = None
+        self.broker = self._world.find_coordinator()
+
+    def hear(self, connection: int, answer: object, then: Callable[[object], None]) -> None:
+        """Take an answer, unless it belongs to a connection that is closed."""
+        if connection != self.connection:
+            return
+        self._asked_s = None
+        if isinstance(answer, ChordMQError):
+            self.fail(answer)
+        else:
+            then(answer)
+
+    def _ask(self, call: Call, then: Callable[[object], None]) -> None:
+        self._asked_s = self._world.now_s
+        self._world.request(self, call, then)
+
+
+class Member(Client):
+    """A member of a group of the classic protocol."""
+
+    def __init__(self, world: Surroundings, group_id: str) -> None:
+        super().__init__(world, group_id)
+        self.generation = -1
+        self.assigned: list[int] = []
+        self._member_id = ""
         self._next: Callable[[], None] = self._join
         self._commits = 0
 
@@ -71,38 +130,19 @@ class Member:
         """Return who it says it is."""
         return Identity(member_id=self._member_id, generation=self.generation)
 
-    def act(self) -> None:
-        """Ask for the next thing, or give up on an answer that does not come."""
-        if self._asked_s is None:
-            self._next()
-        elif self._world.now_s - self._asked_s > PATIENCE_S:
-            self.lose_touch()
+    def go_on(self) -> None:
+        self._next()
 
     def lose_touch(self) -> None:
-        """Close the connection, and look for the coordinator."""
-        self.connection += 1
-        self._asked_s = None
-        self.broker = self._world.find_coordinator()
+        super().lose_touch()
         self._rejoin()
 
-    def hear(self, connection: int, answer: object, then: Callable[[object], None]) -> None:
-        """Take an answer, unless it belongs to a connection that is closed."""
-        if connection != self.connection:
-            return
-        self._asked_s = None
-        if not isinstance(answer, ChordMQError):
-            then(answer)
-        elif isinstance(answer, RebalanceInProgress | IllegalGeneration):
-            self._rejoin()
-        elif isinstance(answer, UnknownMember):
+    def fail(self, error: ChordMQError) -> None:
+        if isinstance(error, UnknownMember):
             self._member_id = ""
-            self._rejoin()
-        else:
+        elif not isinstance(error, RebalanceInProgress | IllegalGeneration):
             self.lose_touch()
-
-    def _ask(self, call: Call, then: Callable[[object], None]) -> None:
-        self._asked_s = self._world.now_s
-        self._world.request(self, call, then)
+        self._rejoin()
 
     def _rejoin(self) -> None:
         self.is_working = False
@@ -124,7 +164,9 @@ class Member:
         assert isinstance(answer, Joined)
         self._member_id, self.generation = answer.member_id, answer.generation
         ids = sorted(one.member_id for one in answer.members)
-        assignments = {one: bytes(PARTITIONS[index :: len(ids)]) for index, one in enumerate(ids)}
+        assignments = {
+            one: bytes(range(PARTITIONS)[index :: len(ids)]) for index, one in enumerate(ids)
+        }
         sync = Sync(member=self.identity, assignments=assignments)
         self._next = lambda: self._ask(
             lambda coordinator, heard: coordinator.sync(self.group_id, sync, heard), self._synced
@@ -162,6 +204,38 @@ class Member:
             lambda coordinator, heard: coordinator.commit(self.group_id, identity, commit, heard),
             lambda _: self._world.on_acknowledged(self, partition, offset),
         )
+
+
+class Consumer(Client):
+    """A member of a group of the consumer protocol; each heartbeat says all that it knows."""
+
+    def __init__(self, world: Surroundings, number: int) -> None:
+        super().__init__(world, CONSUMERS)
+        self.member_id = f"consumer-{number}"
+        self.epoch = JOINING
+        self.owned: Assignment = NOTHING
+
+    def go_on(self) -> None:
+        beat = Beat(
+            member_id=self.member_id,
+            epoch=self.epoch,
+            topics=frozenset([TOPIC]),
+            rebalance_timeout_ms=REBALANCE_MS,
+            owned=self.owned,
+        )
+        self._ask(lambda coordinator, heard: coordinator.beat(beat, heard), self._beaten)
+
+    def fail(self, error: ChordMQError) -> None:
+        if isinstance(error, UnknownMember | FencedMemberEpoch):
+            self.epoch, self.owned, self.is_working = JOINING, NOTHING, False
+        else:
+            self.lose_touch()
+
+    def _beaten(self, answer: object) -> None:
+        assert isinstance(answer, Beaten)
+        assert answer.assignment is not None
+        self.epoch, self.owned, self.is_working = answer.epoch, answer.assignment, True
+        self._world.on_beaten(self)
 
 
 def _ignore(_: object) -> None:

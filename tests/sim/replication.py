@@ -374,7 +374,8 @@ class World:
         else:
             self.work(process, random.random())
         for other in self.up.values():
-            if not other.is_stopped and self.clock(other) + 3 > other.lease.until_s:
+            now_s = self.now_s * other.clock_rate
+            if now_s + 3 > other.lease.until_s and not other.is_stopped:
                 self.renew(other)
 
     def deliver(self) -> None:

@@ -8,10 +8,11 @@ from tests.sim.exploration import check_found, check_fresh
 from tests.sim.group_mutants import MUTANTS
 from tests.sim.groups import run, simulate
 
-TELLING = [97, 122, 371]
+TELLING = [126, 128, 153, 203, 455, 615]
 """Schedules that broke a rule before coordinators waited for what they had read, and before they
 refused to write what was decided in an earlier epoch."""
 SCHEDULES_MAX = 3_000
+SEED = 203
 
 
 def test_no_schedule_loses_what_members_were_told() -> None:
@@ -31,6 +32,6 @@ def test_a_planted_bug_is_found(mutant: type[Coordinator]) -> None:
 
 
 def test_a_seed_replays_its_schedule_exactly() -> None:
-    first, second = simulate(TELLING[0], Kinds()), simulate(TELLING[0], Kinds())
+    first, second = (simulate(SEED, Kinds()) for _ in range(2))
     assert (first.seen, first.now_s) == (second.seen, second.now_s)
     assert first.acknowledged
