@@ -4,6 +4,7 @@ from http import HTTPStatus
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message
@@ -13,7 +14,7 @@ from chordmq.cluster.link import Caller, LinkDown, PeerRefused
 from chordmq.codecs.peer.frames import Body, Kind
 from chordmq.errors import ChordMQError, DecodeError, UnknownOutcome
 from chordmq.fronts.admin.call import Call
-from chordmq.fronts.admin.errors import refuse
+from chordmq.fronts.admin.errors import refuse, refuse_by_status
 
 TIMEOUT_S = 20.0
 
@@ -98,6 +99,8 @@ class Deputy:
             await self._site.router(scope, receive, send)
         except ChordMQError as error:
             await refuse(Request(scope), error)(scope, receive, send)
+        except HTTPException as error:
+            await refuse_by_status(Request(scope), error)(scope, receive, send)
         answer = Answer(status, [(bytes(a), bytes(b)) for a, b in headers], b"".join(pieces))
         return [msgspec.msgpack.encode(answer)]
 

@@ -57,7 +57,8 @@ class Row:
             if partition.is_closed:
                 raise NotLeader("the topic is gone")
             partition.check_epoch(self.leader_epoch)
-            if not (partition.is_leader or self.session.reads_copies):
+            reads_copies = self.session.reads_copies and not partition.is_absent
+            if not (partition.is_leader or reads_copies):
                 raise NotLeader("another node leads the partition")
             nearer = self.session.nearer
             if nearer is not None and (replica := nearer(partition, self.offset)) != NO_REPLICA:
