@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 STREAMING = "org.apache.spark.sql.execution.streaming"
@@ -48,8 +49,13 @@ def start_spark(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         chosen.setdefault("spark.driver.host", "127.0.0.1")
         chosen.setdefault("spark.driver.bindAddress", "127.0.0.1")
-    for key, value in chosen.items():
+    for key, value in (chosen | submitted()).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def submitted() -> dict[str, str]:
+    """Return what spark-submit was told, if it has started this process; that comes first."""
+    return dict(SparkConf().getAll()) if "PYSPARK_GATEWAY_PORT" in os.environ else {}

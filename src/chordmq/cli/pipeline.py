@@ -153,7 +153,8 @@ def submission(
     if environment is not None:
         settings.append(f"spark.archives={environment.absolute()}#environment")
         settings.append("spark.pyspark.python=./environment/bin/python")
-        settings.append(f"spark.pyspark.driver.python={sys.executable}")
+        if deploy == "client":  # only executors unpack the archive
+            settings.append(f"spark.pyspark.driver.python={sys.executable}")
     spark, program = find_spec("pyspark"), find_spec("chordmq.__main__")
     assert spark is not None
     assert program is not None

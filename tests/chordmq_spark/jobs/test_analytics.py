@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -69,3 +70,29 @@ def test_alerts_and_aggregates_come_back_as_messages(
         shown = answer.read().decode()
     assert 'chordmq_pipeline_rows_total{query="telemetry"} 4.0' in shown
     assert 'chordmq_pipeline_lag_records{query="aggregates"} 0.0' in shown
+
+
+def test_a_late_reading_is_stored_and_does_not_open_its_window_again(
+    spark: SparkSession, node: RunningNode, name: str, tmp_path: Path
+) -> None:
+    """P4, P3: late and out-of-order readings; what was told of a window is told once."""
+    settings = PipelineSettings(
+        bootstrap=node.bootstrap, directory=tmp_path, root=name, once=True, late="30 seconds"
+    )
+    batches = [
+        [("d", 20.0, 50), ("d", 10.0, 5), ("d", 1.0, 300)],  # the second is out of order
+        [("d", 90.0, 7), ("d", 2.0, 310), ("d", 3.0, 600)],  # the first is five minutes late
+    ]
+    for batch in batches:
+        for reading in batch:
+            asyncio.run(say(node, name, *reading))
+        Pipeline(spark, settings, queries_of(["all"], once=True)).run()
+    found = asyncio.run(messages(node, name, "aggregates", 2))
+    assert [(one["start"][14:16], one["count"], one["max"]) for one in found] == [
+        ("00", 2, 20.0),
+        ("05", 2, 2.0),
+    ]
+    with sqlite3.connect(tmp_path / "readings.sqlite") as store:
+        values = [value for (value,) in store.execute("SELECT value FROM readings ORDER BY value")]
+    store.close()
+    assert values == [1.0, 2.0, 3.0, 10.0, 20.0, 90.0]
