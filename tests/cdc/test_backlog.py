@@ -1,3 +1,5 @@
+"""What waits to be written is bounded, and joined."""
+
 import asyncio
 
 from chordmq.cdc.backlog import Backlog, Step

@@ -1,3 +1,5 @@
+"""Two pipelines over the same source, key by key."""
+
 import json
 from typing import Any
 

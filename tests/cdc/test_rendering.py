@@ -1,3 +1,5 @@
+"""Events, their keys and tombstones, and the topics they go to."""
+
 import json
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""Adapter, broker and database crash at random, and every change is told once."""
+
 import random
 import threading
 import time
@@ -129,6 +131,7 @@ def database(
             yield documents
 
 
+@pytest.mark.timeout(300)
 def test_every_change_is_told_once_and_in_order_although_everything_crashes(
     database: Database, start_node: StartNode, tmp_path: Path
 ) -> None:

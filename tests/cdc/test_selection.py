@@ -1,3 +1,5 @@
+"""Which tables and columns are told."""
+
 from chordmq.cdc.change import Place
 from chordmq.cdc.selection import Selection, Shown, chosen
 from chordmq.cdc.settings import Columns, Names

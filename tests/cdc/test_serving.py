@@ -1,3 +1,5 @@
+"""Health and numbers of a source."""
+
 from httpx import ASGITransport, AsyncClient
 
 from chordmq.cdc.change import Position, Snapshot

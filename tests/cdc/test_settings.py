@@ -1,3 +1,5 @@
+"""The file that describes a source."""
+
 from typing import Any
 
 import pytest

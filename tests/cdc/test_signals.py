@@ -1,3 +1,5 @@
+"""Signals that ask for a snapshot of a table."""
+
 from chordmq.cdc.change import Snapshot
 from chordmq.cdc.signals import (
     EXECUTE,

@@ -1,3 +1,5 @@
+"""Events and their position are written in one transaction, and found again."""
+
 import pytest
 
 from chordmq.cdc.change import Position

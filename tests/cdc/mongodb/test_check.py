@@ -1,3 +1,5 @@
+"""What a MongoDB lacks is said before its changes are followed."""
+
 from pathlib import Path
 
 from chordmq.cdc.findings import Level

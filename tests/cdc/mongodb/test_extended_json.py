@@ -1,3 +1,5 @@
+"""Documents and keys as text, in the form that Debezium gives them."""
+
 import json
 from datetime import UTC, datetime
 from typing import Any

@@ -1,3 +1,5 @@
+"""The order of ids is the server's own."""
+
 import random
 from datetime import UTC, datetime
 from typing import Any

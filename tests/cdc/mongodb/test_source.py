@@ -1,3 +1,5 @@
+"""MongoDB's changes, from a real server, beside what Debezium tells of them."""
+
 import asyncio
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""What a PostgreSQL lacks is said before its changes are followed."""
+
 import pytest
 
 from chordmq.cdc.errors import SourceRefused

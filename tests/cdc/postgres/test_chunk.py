@@ -1,3 +1,5 @@
+"""A part of a snapshot that is read while changes go on."""
+
 from chordmq.cdc.postgres.chunk import Chunk
 from chordmq.cdc.postgres.pgoutput import read_visibility
 

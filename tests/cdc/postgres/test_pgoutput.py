@@ -1,3 +1,5 @@
+"""The messages of PostgreSQL's logical decoding."""
+
 from struct import pack
 
 import pytest

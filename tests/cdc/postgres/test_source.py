@@ -1,3 +1,5 @@
+"""PostgreSQL's changes, from a real server, beside what Debezium tells of them."""
+
 import asyncio
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""Rows of a table, whole and in part."""
+
 from chordmq.cdc.postgres.pgoutput import UNCHANGED, Column, Relation
 from chordmq.cdc.postgres.table import Table, quoted
 from chordmq.cdc.postgres.values import Type

@@ -1,3 +1,5 @@
+"""PostgreSQL's values as Debezium tells them."""
+
 from decimal import Decimal
 from typing import Any
 
