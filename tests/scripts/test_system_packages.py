@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "system_packages.py"
-TOOLS = ("kcat", "javac", "mvn", "ip", "mosquitto_rr", "chromium", "etcd", "promtool", "redis-server")
+TOOLS = (
+    "kcat",
+    "javac",
+    "mvn",
+    "ip",
+    "mosquitto_rr",
+    "chromium",
+    "etcd",
+    "promtool",
+    "redis-server",
+)
 
 
 @pytest.fixture

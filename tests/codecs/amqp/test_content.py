@@ -10,9 +10,11 @@ from pamqp import commands
 from chordmq.codecs.amqp.content import (
     EXPIRATION,
     Envelope,
+    from_names,
     new_properties,
     read_envelope,
     read_properties,
+    to_names,
     with_headers,
     with_reply_to,
     without,
@@ -96,3 +98,25 @@ def test_a_mutated_property_raises_decode_error_or_means_something(position: int
             read_properties(ALL[:position] + bytes((value,)) + ALL[position + 1 :])
         except DecodeError:
             pass
+
+
+def test_properties_can_be_given_and_shown_by_their_names() -> None:
+    named = {
+        "content_type": "t",
+        "content_encoding": "e",
+        "headers": {"a": 1},
+        "delivery_mode": 2,
+        "priority": 3,
+        "correlation_id": "c",
+        "reply_to": "r",
+        "expiration": "5",
+        "message_id": "m",
+        "timestamp": 1_700_000_000,
+        "type": "k",
+        "user_id": "u",
+        "app_id": "a",
+    }
+    assert to_names(from_names(named)) == named
+    for wrong in ({"none": 1}, {"priority": "high"}, {"headers": 5}, {"timestamp": 2**70}):
+        with pytest.raises(DecodeError):
+            from_names(wrong)

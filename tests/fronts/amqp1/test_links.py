@@ -390,3 +390,16 @@ def test_a_topic_that_is_deleted_ends_its_links(node: RunningNode, name: str) ->
         httpx.delete(f"{node.http}/v1/topics/{name}").raise_for_status()
         with pytest.raises(Exception, match="amqp:resource-deleted"):
             next_of(receiver)
+
+
+def test_partitions_that_are_added_are_read_too(node: RunningNode, name: str) -> None:
+    body = {"name": name, "partitions": 1}
+    httpx.post(f"{node.http}/v1/topics", json=body).raise_for_status()
+    with opened(node) as connection:
+        receiver = connection.create_receiver(name, credit=50)
+        more = {"count": 8}
+        httpx.put(f"{node.http}/v1/topics/{name}/partitions", json=more).raise_for_status()
+        sender = connection.create_sender(name)
+        for number in range(20):
+            sender.send(Message(body=str(number), subject=f"key-{number}"))
+        assert sorted(receive(receiver, 20), key=int) == [str(number) for number in range(20)]

@@ -7,6 +7,7 @@ holds: stamp (8 bytes), virtual host, exchange and routing key (short strings), 
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -202,6 +203,8 @@ def from_names(values: Mapping[str, Any]) -> Properties:
     """Return properties by their names in the specification; raise DecodeError for wrong ones."""
     named = {"message_type" if name == "type" else name: one for name, one in values.items()}
     try:
+        if isinstance(named.get("timestamp"), int):
+            named["timestamp"] = datetime.fromtimestamp(named["timestamp"], UTC)
         return read_properties(commands.Basic.Properties(**named).marshal())
     except (*FAULTS, AttributeError) as fault:
         raise DecodeError(f"these are no properties: {fault}") from fault

@@ -60,6 +60,7 @@ from chordmq.fronts.amqp1.errors import (
 from chordmq.fronts.amqp1.front import Amqp1Front, Limits
 from chordmq.fronts.amqp1.login import log_in, mechanisms
 from chordmq.fronts.amqp1.measures import amqp1_measures
+from chordmq.fronts.amqp1.reading import TopicLink
 from chordmq.fronts.amqp1.receiving import Publisher
 from chordmq.fronts.amqp1.session import Link, Session
 from chordmq.fronts.guest import Guest
@@ -370,6 +371,12 @@ class Amqp1Connection(Guest[Event]):
     def _forced(self, reason: str) -> FrameFault:
         return FrameFault(FORCED, reason)
 
+    def grow(self) -> None:
+        """Follow partitions that were added to topics."""
+        for link in self._links():
+            if isinstance(link, TopicLink):
+                link.grow()
+
     def facts(self) -> ClientFacts:
         """Return what is known of the client now."""
         return ClientFacts(
@@ -409,4 +416,5 @@ def open_amqp1(opening: Opening) -> Connect:
         opening.broker, opening.listener, limits, opening.broker.queues, opening.authenticator
     )
     opening.metrics.add(lambda: amqp1_measures(front))
+    opening.broker.topics.watchers.append(front.look_again)
     return lambda: Amqp1Connection(front)

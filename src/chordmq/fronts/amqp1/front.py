@@ -39,6 +39,14 @@ class Limits(Protocol):
         ...
 
 
+class Served(Client, Protocol):
+    """A client that may read topics."""
+
+    def grow(self) -> None:
+        """Follow partitions that were added to topics."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class Amqp1Front:
     """The broker behind the listener, and its queues."""
@@ -48,17 +56,22 @@ class Amqp1Front:
     limits: Limits
     queues: Queues
     authenticator: Authenticator | None = None
-    connections: dict[Client, None] = field(default_factory=dict)
+    connections: dict[Served, None] = field(default_factory=dict)
     messages_in: int = 0
     messages_out: int = 0
     released: int = 0
 
-    def enter(self, client: Client) -> None:
+    def look_again(self) -> None:
+        """Have clients follow partitions that were added."""
+        for client in self.connections:
+            client.grow()
+
+    def enter(self, client: Served) -> None:
         """Take note of a client that is let in."""
         self.connections[client] = None
         self.broker.presence.enter(client)
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: Served) -> None:
         """Take note of a client that has gone, or never was let in."""
         if client in self.connections:
             del self.connections[client]
