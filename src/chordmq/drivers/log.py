@@ -9,7 +9,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import (
-    AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
     contextmanager,
@@ -98,12 +97,9 @@ class LogDriver:
             for delivery in deliveries:
                 await delivery
 
-    def subscribed(self, subscription: Subscription) -> AbstractAsyncContextManager[Inbox]:
-        """Read for the length of a block."""
-        return self._subscribed(subscription)
-
     @asynccontextmanager
-    async def _subscribed(self, subscription: Subscription) -> AsyncIterator[Inbox]:
+    async def subscribed(self, subscription: Subscription) -> AsyncIterator[Inbox]:
+        """Read for the length of a block."""
         inbox = LogInbox(self, subscription)
         try:
             with told():

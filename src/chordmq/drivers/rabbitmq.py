@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -74,12 +74,9 @@ class RabbitDriver:
                     )
                 )
 
-    def subscribed(self, subscription: Subscription) -> AbstractAsyncContextManager[Inbox]:
-        """Read for the length of a block."""
-        return self._subscribed(subscription)
-
     @asynccontextmanager
-    async def _subscribed(self, subscription: Subscription) -> AsyncIterator[Inbox]:
+    async def subscribed(self, subscription: Subscription) -> AsyncIterator[Inbox]:
+        """Read for the length of a block."""
         with self._told():
             connection = await self._connected()
             channel = await connection.channel(publisher_confirms=False)

@@ -8,7 +8,7 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit, urlunsplit
@@ -31,7 +31,8 @@ from chordmq.records.record import Headers
 PREFIX = "chordmq:"
 STREAMS = f"{PREFIX}streams"
 """The set of all log topics that have a stream."""
-LENGTH_MAX = 1_000_000
+LENGTH_MAX = 0
+"""Entries that a stream keeps, about; 0 for all, since one that goes may not have been read."""
 SEEN_MS = 10 * 60 * 1000
 """How long ids are kept, so that a message that is published again is dropped."""
 REDELIVERY_MS = 30_000
@@ -43,7 +44,11 @@ LONG_AGO_MS = 24 * 60 * 60 * 1000
 PUBLISH = """
 if redis.call('SET', KEYS[3], '1', 'NX', 'PX', ARGV[4]) then
   redis.call('SADD', KEYS[2], ARGV[5])
-  redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', 'm', ARGV[1])
+  if tonumber(ARGV[3]) > 0 then
+    redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', 'm', ARGV[1])
+  else
+    redis.call('XADD', KEYS[1], '*', 'm', ARGV[1])
+  end
   redis.call('PUBLISH', ARGV[2], ARGV[1])
 end
 return 1
@@ -107,7 +112,12 @@ class RedisDriver:
                 for one in messages:
                     topic, key = self._names.destination(one.name)
                     written = Written(
-                        one.name, one.id, one.timestamp_ms, one.key or key, one.value, one.headers
+                        one.name,
+                        one.id,
+                        one.timestamp_ms,
+                        key if one.key is None else one.key,
+                        one.value,
+                        one.headers,
                     )
                     await self._publish(
                         keys=[stream_of(topic), STREAMS, f"{PREFIX}seen:{one.id}"],
@@ -119,12 +129,9 @@ class RedisDriver:
                     )  # fmt: skip
                 await pipeline.execute()
 
-    def subscribed(self, subscription: Subscription) -> AbstractAsyncContextManager[Inbox]:
-        """Read for the length of a block."""
-        return self._subscribed(subscription)
-
     @asynccontextmanager
-    async def _subscribed(self, subscription: Subscription) -> AsyncIterator[Inbox]:
+    async def subscribed(self, subscription: Subscription) -> AsyncIterator[Inbox]:
+        """Read for the length of a block."""
         kind = PassingInbox if subscription.client is ClientType.BROWSER else StreamInbox
         inbox = kind(self, subscription)
         with told():

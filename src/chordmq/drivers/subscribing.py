@@ -42,7 +42,8 @@ class Subscribing:
     """Hands messages to a function and accepts them when it has returned.
 
     The function gets some at once, in order. If it raises, they come again one by one; one that
-    fails too often goes to the dead letters. A broker that is away is waited for.
+    fails too often goes to the dead letters. A broker that is away is waited for, as is another one
+    that the function needs and that it says to be Unavailable.
     """
 
     def __init__(
@@ -103,6 +104,8 @@ class Subscribing:
         for attempt in range(2, self._diligence.attempts_max + 1):
             try:
                 await self._handler([message])
+            except Unavailable:
+                raise  # not the message's fault: it comes again
             except Exception as error:  # noqa: BLE001 (whatever it raises is its failure)
                 reason = f"{type(error).__name__}: {error}"
                 log.warning("message failed", name=message.name, attempt=attempt, error=reason)
