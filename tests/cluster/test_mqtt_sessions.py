@@ -220,3 +220,25 @@ def test_kill_9_of_a_node_loses_nothing(tmp_path: Path, victim: str) -> None:
         assert again.had_session
         assert again.take(100) == sent[100:]
         assert again.got.empty()
+
+
+@pytest.mark.slow
+def test_crashes_in_turn_lose_and_repeat_nothing_of_qos_2(tmp_path: Path) -> None:
+    """E3, C13: each node is killed while messages are under way, and comes back."""
+    with RunningCluster(tmp_path) as cluster, ExitStack() as clients:
+        reader, writer = device(clients, "reader"), device(clients, "writer")
+        reader.connect(cluster.nodes[1])
+        reader.subscribe("x/y/#", 2)
+        writer.connect(cluster.nodes[2])
+        count = 0
+        for node in cluster.nodes.values():
+            for _ in range(300):
+                writer.begin(f"x/y/{count % 5}", b"%d" % count, 2)
+                count += 1
+            node.restart()
+        got = reader.take(count)
+        assert sorted(map(int, got)) == [*range(count)]
+        for key in range(5):
+            own = [number for number in map(int, got) if number % 5 == key]
+            assert own == sorted(own), "out of order"
+        assert reader.got.empty()
