@@ -52,6 +52,7 @@ def expected() -> dict[int, list[int]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_pipe_survives_kill_9_of_any_node_of_its_parent(tmp_path: Path) -> None:
     """D12, A9: the parent is a cluster; its leaders die while records flow."""
     with RunningCluster(tmp_path / "cluster") as parent:
@@ -79,6 +80,7 @@ def test_a_pipe_survives_kill_9_of_any_node_of_its_parent(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_cluster_as_child_goes_on_with_whichever_node_leads(tmp_path: Path) -> None:
     """D12, A9: another node takes over and knows from its copy of the log what is there."""
     root = RunningNode(tmp_path / "root")
