@@ -45,6 +45,8 @@ async def carried(call: Call, node: int) -> Response | None:
     request, clustering = call.request, call.broker.clustering
     if clustering is None or hasattr(request.state, "is_carried"):
         return None
+    if not clustering.links.is_connected(node):
+        return None
     wanted = Carried(
         request.method,
         request.scope["path"],
