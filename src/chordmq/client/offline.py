@@ -135,7 +135,7 @@ class OfflineProducer:
 
     async def flush(self) -> None:
         """Return when a broker has all of it."""
-        if await self._run(self._count):
+        while await self._run(self._count):
             await self._empty.wait()
 
     async def waiting(self) -> int:
@@ -158,14 +158,14 @@ class OfflineProducer:
 
     async def _deliver_all(self, producer: Producer) -> None:
         while True:
+            self._more.clear()
             messages = await self._run(self._first, AT_ONCE)
-            if not messages:
+            if messages:
+                self._empty.clear()
+                await self._publish(producer, messages)
+            else:
                 self._empty.set()
-                self._more.clear()
-                if not await self._run(self._count):
-                    await self._more.wait()
-                continue
-            await self._publish(producer, messages)
+                await self._more.wait()
 
     async def _publish(self, producer: Producer, messages: Sequence[Waiting]) -> None:
         """Publish messages in their order; stop at the first that fails for now."""
