@@ -307,9 +307,9 @@ class Session:
             # A topic without a place was made after the client had subscribed.
             place = places.get(where, partition.log.start_offset)
             self.outbox.restore(tail, place, gone.get(("", *where), set()))
-        for one in progress.streams:
-            stream = (one.filter, one.topic_id, one.partition)
-            self.stream_places[stream] = Kept(one.offset, gone.get(stream, set()))
+        for kept in progress.streams:
+            stream = (kept.filter, kept.topic_id, kept.partition)
+            self.stream_places[stream] = Kept(kept.offset, gone.get(stream, set()))
         self._landed = [one for one in progress.flights if one.state != DONE]
 
     async def settle_flights(self) -> None:
