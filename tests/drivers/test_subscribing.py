@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from chordmq.clock import SystemClock
+from chordmq.drivers import log
 from chordmq.drivers.adapter import Message, Subscription
 from chordmq.drivers.addresses import open_driver
 from chordmq.drivers.errors import Unavailable
 from chordmq.drivers.publishing import Publishing
 from chordmq.drivers.subscribing import Diligence, Subscribing
+from tests.conftest import StartNode
 from tests.drivers.test_contract import Seen, taken
 from tests.running_node import RunningNode, free_port
 
@@ -53,3 +55,16 @@ async def test_a_broker_that_is_away_for_good_is_told() -> None:
         with pytest.raises(Unavailable):
             await publishing.publish([Message(name="a/b", value=b"")])
         assert publishing.breaker.failures > 1
+
+
+async def test_a_driver_closes_after_messages_that_could_not_be_stored(
+    start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E7: who published was told; there is nothing more to say at the end."""
+    monkeypatch.setattr(log, "DELIVERY_TIMEOUT_S", 0.5)
+    own = start_node()
+    async with open_driver(f"chordmq://{own.bootstrap}") as driver:
+        await driver.publish([Message(name="a/b", value=b"")])
+        own.kill9()
+        with pytest.raises(Unavailable):
+            await driver.publish([Message(name="a/b", value=b"")])
