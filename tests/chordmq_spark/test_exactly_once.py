@@ -29,7 +29,7 @@ from chordmq.client.offsets import EARLIEST_TIME, LATEST_TIME
 from chordmq.client.producer import Producer
 from chordmq.records.record import Record, read_records
 from tests.mongodb import running_mongod
-from tests.running_node import RunningNode
+from tests.running_node import RunningNode, die_with_parent
 from tests.spark_cluster import (
     EXECUTOR,
     PYTHON_WORKER,
@@ -64,8 +64,9 @@ class Program:
         if self._process is None or self._process.poll() is not None:
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
-                    self._command, stdout=log, stderr=log, env=environment()
-                )
+                    self._command, stdout=log, stderr=log, env=environment(),
+                    preexec_fn=die_with_parent,
+                )  # fmt: skip
 
     def kill9(self) -> None:
         """Kill it with everything below it: Python, and the JVM of the driver."""

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -139,8 +138,8 @@ def submit(
         name, _, value = one.partition("=")
         command += [f"--{name}"] + ([value] if value else [])
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    done = subprocess.run(command, check=False)  # noqa: S603  the user's own words
-    raise typer.Exit(done.returncode)
+    # In its place, so that signals for this process reach the driver.
+    os.execv(command[0], command)  # noqa: S606  the user's own words
 
 
 def submission(
