@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,7 @@ GROUPS: dict[str, dict[str, Present]] = {
         "redis-server": command("redis-server"),
         "rabbitmq-server": lambda: Path("/usr/lib/rabbitmq/bin/rabbitmq-server").exists(),
         "g++": lambda: Path("/usr/bin/g++").exists(),
+        "python3-dev": lambda: Path(sysconfig.get_path("include"), "Python.h").exists(),
         "capnproto": lambda: Path("/usr/bin/capnp").exists(),
         "libcapnp-dev": lambda: Path("/usr/include/capnp/ez-rpc.h").exists(),
         # Its server lies in a folder of its version.

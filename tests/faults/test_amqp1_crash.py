@@ -6,7 +6,7 @@ from proton import Message
 from proton.reactor import DurableSubscription
 
 from tests.fronts.amqp.client import connected, publish, take, wait_for, wait_until_stored
-from tests.fronts.amqp1.client import From, body_of, opened, receive, send
+from tests.fronts.amqp1.client import body_of, opened, receive, send, starting_at
 from tests.running_node import RunningNode
 
 
@@ -23,7 +23,7 @@ def test_accepted_messages_outlive_a_crash_with_their_types(own_node: RunningNod
     own_node.start()
     with opened(own_node) as connection:
         for address in ("/queues/kept", "topic"):
-            receiver = connection.create_receiver(address, credit=9, options=From("first"))
+            receiver = connection.create_receiver(address, credit=9, options=starting_at("first"))
             for number, body in enumerate(bodies):
                 found: Any = receiver.receive(timeout=30)
                 assert (body_of(found), found.id) == (body, number)

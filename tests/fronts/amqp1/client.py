@@ -27,11 +27,9 @@ def opened(node: RunningNode, **more: Any) -> Iterator[BlockingConnection]:
             connection.close()
 
 
-class From(Filter):
-    """Begins to read a topic at a place."""
-
-    def __init__(self, offset: Any) -> None:
-        super().__init__({symbol(OFFSET): Described(symbol(OFFSET), offset)})
+def starting_at(offset: Any) -> Any:
+    """Return the option of a receiver that begins to read a topic at a place."""
+    return Filter({symbol(OFFSET): Described(symbol(OFFSET), offset)})
 
 
 def send(sender: BlockingSender, *bodies: Any) -> None:

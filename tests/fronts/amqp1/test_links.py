@@ -7,18 +7,18 @@ import httpx
 import pika
 import pytest
 from proton import Delivery, Message, symbol
-from proton.reactor import AtMostOnce, DurableSubscription, SenderOption
+from proton.reactor import AtMostOnce, DurableSubscription
 from proton.utils import BlockingConnection, SendException
 
 from tests.fronts.amqp.client import connected, publish, take, wait_for
 from tests.fronts.amqp1.client import (
     TIMEOUT_S,
-    From,
     body_of,
     opened,
     receive,
     refusal,
     send,
+    starting_at,
     wait_until,
 )
 from tests.running_node import RunningNode
@@ -215,12 +215,16 @@ def test_a_dynamic_source_is_a_queue_of_the_connection(node: RunningNode) -> Non
 
 
 def test_the_queue_capability_makes_a_queue(node: RunningNode, name: str) -> None:
-    class Queue(SenderOption):
+    class Queue:
+        def test(self, sender: Any) -> bool:
+            return True
+
         def apply(self, sender: Any) -> None:
             sender.target.capabilities.put_object(symbol("queue"))
 
+    wanted: Any = Queue()
     with connected(node) as channel, opened(node) as connection:
-        send(connection.create_sender(name, options=Queue()), "x")
+        send(connection.create_sender(name, options=wanted), "x")
         assert take(channel, name, 1) == [("x", False)]
 
 
@@ -336,10 +340,12 @@ def test_a_topic_is_read_by_each_for_itself(node: RunningNode, name: str) -> Non
     with opened(node) as connection:
         sender = connection.create_sender(name)
         send(sender, "a", "b")
-        first = connection.create_receiver(name, name="one", credit=9, options=From("first"))
-        second = connection.create_receiver(name, name="two", credit=9, options=From("first"))
-        third = connection.create_receiver(name, name="three", credit=9, options=From(1))
-        last = connection.create_receiver(name, name="four", credit=9, options=From("last"))
+        first = connection.create_receiver(name, name="one", credit=9, options=starting_at("first"))
+        second = connection.create_receiver(
+            name, name="two", credit=9, options=starting_at("first")
+        )
+        third = connection.create_receiver(name, name="three", credit=9, options=starting_at(1))
+        last = connection.create_receiver(name, name="four", credit=9, options=starting_at("last"))
         new = connection.create_receiver(name, name="five", credit=9)
         send(sender, "c")
         assert receive(first, 3) == receive(second, 3) == ["a", "b", "c"]

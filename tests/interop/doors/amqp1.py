@@ -4,7 +4,7 @@ from typing import Any
 
 from proton import Message
 
-from tests.fronts.amqp1.client import TIMEOUT_S, From, opened
+from tests.fronts.amqp1.client import TIMEOUT_S, opened, starting_at
 from tests.interop.doors.door import Sample
 from tests.running_node import RunningNode
 
@@ -30,7 +30,7 @@ class Amqp1:
     def consume(self, node: RunningNode, topic: str, count: int) -> list[Sample]:
         found: list[Sample] = []
         with opened(node) as connection:
-            receiver = connection.create_receiver(topic, credit=count, options=From("first"))
+            receiver = connection.create_receiver(topic, credit=count, options=starting_at("first"))
             for _ in range(count):
                 found.append(_sample(receiver.receive(timeout=TIMEOUT_S)))
                 receiver.accept()

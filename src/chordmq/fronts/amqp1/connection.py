@@ -106,6 +106,8 @@ class Amqp1Connection(Guest[Event]):
         """Queues whose consumers have room again."""
         self.number = secrets.token_urlsafe(12)
         self._sessions: dict[int, Session] = {}
+        self._is_agreed = False
+        """Whether both sides know that they speak AMQP 1.0; before that there are no errors."""
 
     # What the client's task does.
 
@@ -155,6 +157,7 @@ class Amqp1Connection(Guest[Event]):
             self.send(AMQP_HEADER)
             raise Gone
         self.send(AMQP_HEADER)
+        self._is_agreed = True
         return is_known
 
     async def _header(self) -> bytes:
@@ -308,6 +311,8 @@ class Amqp1Connection(Guest[Event]):
             return
         log.info("connection closed", listener="amqp", address=self.host, reason=error.description)
         self._leave()
+        if not self._is_agreed:
+            return
         if not self.container:  # the first thing that may be said is open
             self.send(frame(0, Open(container_id="chordmq")))
         self.send(frame(0, Close(error=error)))
