@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 import structlog
 
-from chordmq.broker.internal_log import Done, Host, InternalLog, InternalTopic, LoggedBatch
+from chordmq.broker.internal_log import Host, InternalLog, InternalTopic, LoggedBatch
 from chordmq.broker.subscriptions import ONE, REST, SEPARATOR
+from chordmq.broker.write_queue import Done
 from chordmq.errors import (
     ChordMQError,
     CoordinatorLoading,
