@@ -17,6 +17,7 @@ from tests.running_node import die_with_parent, free_port
 NAME = "rs0"
 READY_S = 40.0
 ALREADY_INITIALIZED = 23
+LISTENING = "Waiting for connections"
 
 
 class RunningReplicaSet:
@@ -27,6 +28,8 @@ class RunningReplicaSet:
         self.directory = directory
         self.data = directory / "mongo"
         self.log = directory / "mongod.log"
+        self._log_size = 0
+        """Of the runs before this one."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -45,11 +48,13 @@ class RunningReplicaSet:
             "--oplogSize", "64", "--syncdelay", "1", "--wiredTigerCacheSizeGB", "0.25",
             "--setParameter", "diagnosticDataCollectionEnabled=false",
         ]  # fmt: skip
+        self._log_size = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 command, stdout=output, stderr=output, preexec_fn=die_with_parent
             )
         try:
+            self._wait_until_listening(self._process)
             self._wait_until_writable()
         except PyMongoError as error:
             raise AssertionError(self.log.read_text()[-2000:]) from error
@@ -70,6 +75,18 @@ class RunningReplicaSet:
         if self._process is not None:
             self.kill9()
         shutil.rmtree(self.data, ignore_errors=True)
+
+    def _wait_until_listening(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until the server itself says so: somebody else may have taken its port."""
+        deadline = time.monotonic() + READY_S
+        with self.log.open() as log:
+            log.seek(self._log_size)
+            text = log.read()
+            while LISTENING not in text:
+                assert process.poll() is None, text[-2000:]
+                assert time.monotonic() < deadline, text[-2000:]
+                time.sleep(0.02)
+                text += log.read()
 
     def _wait_until_writable(self) -> None:
         direct: MongoClient[Any] = MongoClient(
@@ -93,7 +110,12 @@ def running_replica_set(directory: Path) -> Iterator[RunningReplicaSet]:
     """Run a set with no data for the length of a block."""
     server = RunningReplicaSet(directory)
     try:
-        server.start()
+        try:
+            server.start()
+        except AssertionError:  # once more, on another port
+            server.close()
+            server = RunningReplicaSet(directory / "again")
+            server.start()
         yield server
     finally:
         server.close()

@@ -7,6 +7,7 @@ stored; so nothing depends on what was in memory.
 import asyncio
 import random
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import structlog
@@ -132,13 +133,14 @@ class Runner:
     async def _read(self, stream: Stream, backlog: Backlog) -> None:
         """Render what the source tells; where there is no room, the source is not read."""
         clock, rendering = self._clock, self._rendering
-        async for changes, position in stream.bursts():
-            placed = rendering.records(changes, clock.now_ms() * 1_000_000)
-            if not changes and self._source.heartbeats:
-                placed.append(rendering.heartbeat(clock.now_ms()))
-            step = Step(placed, position, len(changes), _size(placed), clock.monotonic_s())
-            await backlog.put(step)
-            self.measures.queued = backlog.records
+        async with aclosing(stream.bursts()) as bursts:
+            async for changes, position in bursts:
+                placed = rendering.records(changes, clock.now_ms() * 1_000_000)
+                if not changes and self._source.heartbeats:
+                    placed.append(rendering.heartbeat(clock.now_ms()))
+                step = Step(placed, position, len(changes), _size(placed), clock.monotonic_s())
+                await backlog.put(step)
+                self.measures.queued = backlog.records
 
     async def _write(self, stream: Stream, backlog: Backlog, writer: Writer) -> None:
         while True:

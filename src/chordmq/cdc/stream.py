@@ -1,6 +1,6 @@
 """What every kind of database can do for the runner: open at a position, and tell changes."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from chordmq.clock import Clock
 class Stream(Protocol):
     """An open source."""
 
-    def bursts(self) -> AsyncIterator[Burst]:
+    def bursts(self) -> AsyncGenerator[Burst, None]:
         """Tell changes for ever, in their order; each burst says how far the source is then."""
         ...
 

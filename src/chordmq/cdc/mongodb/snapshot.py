@@ -1,6 +1,6 @@
 """Snapshots of MongoDB: every document as it was at one time, also if reading is interrupted."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -36,7 +36,7 @@ class Page(NamedTuple):
     time: Timestamp
 
 
-async def snapshot_bursts(stream: "MongoStream") -> AsyncIterator[Burst]:
+async def snapshot_bursts(stream: "MongoStream") -> AsyncGenerator[Burst, None]:
     """Tell what is still to be read of a snapshot.
 
     It shows the database at the time where the stream will begin. Where it goes on after a crash,

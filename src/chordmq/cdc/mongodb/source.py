@@ -1,7 +1,7 @@
 """Follows a MongoDB deployment: a snapshot of its collections, then its change stream."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, NamedTuple
 
 import structlog
@@ -113,14 +113,15 @@ class MongoStream:
             # Now, so that a position that is gone is found before anything is read.
             await self._stream.open(self._at)
 
-    async def bursts(self) -> AsyncIterator[Burst]:
+    async def bursts(self) -> AsyncGenerator[Burst, None]:
         """Tell the snapshot, if there is to be one, and then the stream."""
         try:
             yield Burst([], self.position)
             if self.position.snapshot is not None:
-                async for burst in snapshot_bursts(self):
-                    self._parts = list(burst.position.parts)
-                    yield burst
+                async with aclosing(snapshot_bursts(self)) as found:
+                    async for burst in found:
+                        self._parts = list(burst.position.parts)
+                        yield burst
             await self._stream.close()
             await self._stream.open(self._at)
             while True:

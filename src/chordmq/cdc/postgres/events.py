@@ -1,6 +1,5 @@
 """Rows of the stream and of snapshots as changes, each with its place in the source (pure)."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from chordmq.cdc.change import CREATE, DELETE, READ, TRUNCATE, UPDATE, Change, Spoiled
@@ -65,7 +64,7 @@ class Events:
         return Change(TRUNCATE, table.place, None, None, None, source, begin.time_us, identity)
 
     def read(
-        self, table: Table, row: Sequence[bytes | None], at: tuple[int, int], snapshot: str
+        self, table: Table, row: Tuple, at: tuple[int, int], snapshot: str
     ) -> Change | Spoiled:
         """Return a row of a snapshot; `at` is its place in the log and its time."""
         lsn, time_us = at

@@ -1,11 +1,11 @@
 """The first snapshot of a PostgreSQL: every row once, also if it is interrupted and goes on."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from chordmq.cdc.change import Burst, Part, Place, Position, Snapshot
+from chordmq.cdc.change import Burst, Change, Part, Place, Position, Snapshot, Spoiled
 from chordmq.cdc.postgres import catalogue, reading
 from chordmq.cdc.postgres.catalogue import Connection
 from chordmq.cdc.postgres.pgoutput import Tuple, read_lsn
@@ -14,8 +14,11 @@ from chordmq.cdc.postgres.table import Table
 if TYPE_CHECKING:
     from chordmq.cdc.postgres.source import PostgresStream
 
+FIRST, FIRST_OF_TABLE = "first", "first_in_data_collection"
+LAST, LAST_OF_TABLE = "last", "last_in_data_collection"
 
-async def snapshot_bursts(stream: "PostgresStream") -> AsyncIterator[Burst]:
+
+async def snapshot_bursts(stream: "PostgresStream") -> AsyncGenerator[Burst, None]:
     """Tell what is still to be read of a snapshot.
 
     A new one sees what the database held when its slot was made, where the stream will begin. One
@@ -85,13 +88,13 @@ class _Telling:
         """Return a burst with all rows but the last one, after the one held back."""
         found = []
         if self._held is not None:
-            before = self._held
-            found.append(self._told(*before, ends_table=before[1] != scope))
+            held, told_scope, last_row = self._held
+            found.append(self._told(held, last_row, LAST_OF_TABLE if told_scope != scope else ""))
         if self._todo[0] != scope:
             self._todo = self._todo[self._todo.index(scope) :]
         last = None
         for row in page[:-1]:
-            found.append(self._told(table, scope, row))
+            found.append(self._told(table, row))
             last = row
         if last is None and self._held is not None and self._held[1] == scope:
             last = self._held[2]
@@ -104,21 +107,17 @@ class _Telling:
 
     def end(self) -> Burst:
         """Return the burst that ends the snapshot."""
-        found = [] if self._held is None else [self._told(*self._held, ends_all=True)]
+        found = []
+        if self._held is not None:
+            table, _, row = self._held
+            found.append(self._told(table, row, LAST))
         return Burst(found, msgspec.structs.replace(self._position, snapshot=None))
 
-    def _told(  # type: ignore[no-untyped-def]
-        self, table: Table, scope: str, row: Tuple, *, ends_table=False, ends_all=False
-    ):
-        mark = "true"
-        if ends_all:
-            mark = "last"
-        elif self._rows == 0:
-            mark = "first"
-        elif ends_table:
-            mark = "last_in_data_collection"
-        elif self._is_first_of_table:
-            mark = "first_in_data_collection"
-        self._is_first_of_table = ends_table
+    def _told(self, table: Table, row: Tuple, ends: str = "") -> Change | Spoiled:
+        """Return a row as a change, with Debezium's word for its place in the snapshot."""
+        mark = ends or (FIRST_OF_TABLE if self._is_first_of_table else "true")
+        if self._rows == 0 and ends != LAST:
+            mark = FIRST
+        self._is_first_of_table = ends == LAST_OF_TABLE
         self._rows += 1
-        return self._stream.events.read(table, row, self._at, mark)  # type: ignore[arg-type]
+        return self._stream.events.read(table, row, self._at, mark)

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -163,13 +163,14 @@ class PostgresStream:
                 f"beyond {lsn_text(at)}, where this source is"
             )
 
-    async def bursts(self) -> AsyncIterator[Burst]:
+    async def bursts(self) -> AsyncGenerator[Burst, None]:
         """Tell the snapshot, if there is to be one, and then the stream."""
         yield Burst([], self.position)
         if self.position.snapshot is not None:
-            async for burst in snapshot_bursts(self):
-                self._parts = list(burst.position.parts)
-                yield burst
+            async with aclosing(snapshot_bursts(self)) as found:
+                async for burst in found:
+                    self._parts = list(burst.position.parts)
+                    yield burst
         await self._replication.start(self.source.slot_name, self._at, self.source.publication_name)
         self._streams = True
         while True:
@@ -362,10 +363,7 @@ class PostgresStream:
         if relation is not None:
             table = await self.table(relation)
             at = (chunk.lsn, self._now_us())
-            found = [
-                self.events.read(table, row, at, "incremental")  # type: ignore[arg-type]
-                for row in chunk.rows.values()
-            ]
+            found = [self.events.read(table, row, at, "incremental") for row in chunk.rows.values()]
         count = snapshot.rows + len(found)
         if not chunk.is_final:
             self._incremental = Snapshot(snapshot.todo, chunk.last, count)
