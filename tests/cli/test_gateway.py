@@ -10,8 +10,8 @@ import pytest
 
 from chordmq.drivers.adapter import Message, Subscription
 from chordmq.drivers.addresses import open_driver
+from tests.drivers.reading import Seen, subscribing
 from tests.drivers.servers import RedisServer
-from tests.drivers.test_contract import Seen, subscribing
 from tests.running_node import RunningNode, die_with_parent
 
 GATEWAY = [sys.executable, "-m", "chordmq", "gateway"]

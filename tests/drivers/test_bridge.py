@@ -17,8 +17,8 @@ from chordmq.drivers.adapter import Message, MessageBrokerAdapter, Subscription
 from chordmq.drivers.addresses import open_driver
 from chordmq.drivers.bridge import Bridge, BridgeSettings
 from tests.conftest import StartNode
+from tests.drivers.reading import WAIT_S, taken
 from tests.drivers.servers import RedisServer
-from tests.drivers.test_contract import WAIT_S, taken
 from tests.running_node import RunningNode
 
 

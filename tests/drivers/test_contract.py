@@ -5,9 +5,8 @@ The same tests run on ChordMQ, Redis, RabbitMQ and Apache Kafka.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -16,19 +15,16 @@ from chordmq.clock import SystemClock
 from chordmq.drivers.adapter import (
     ClientType,
     Delivery,
-    Inbox,
     Message,
     MessageBrokerAdapter,
     Subscription,
 )
 from chordmq.drivers.addresses import open_driver
 from chordmq.drivers.publishing import Publishing
-from chordmq.drivers.subscribing import Subscribing
+from tests.drivers.reading import WAIT_S, Seen, numbered, subscribing, taken, texts
 from tests.drivers.servers import SERVERS, Server
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(90)]
-
-WAIT_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -66,41 +62,6 @@ async def driver(server: Server) -> AsyncIterator[MessageBrokerAdapter]:
     """Give a driver of the broker."""
     async with open_driver(server.address) as opened:
         yield opened
-
-
-async def taken(inbox: Inbox, count: int) -> list[Delivery]:
-    """Return so many messages; fail if they do not come."""
-    found: list[Delivery] = []
-    async with asyncio.timeout(WAIT_S):
-        while len(found) < count:
-            found += await inbox.take(1.0)
-    return found
-
-
-class Seen:
-    """What was handled, and word when there is enough of it."""
-
-    def __init__(self) -> None:
-        self.values: list[str] = []
-        self._more = asyncio.Event()
-
-    def add(self, values: Sequence[str]) -> None:
-        self.values.extend(values)
-        self._more.set()
-
-    async def wait(self, count: int) -> None:
-        async with asyncio.timeout(WAIT_S):
-            while len(set(self.values)) < count:
-                self._more.clear()
-                await self._more.wait()
-
-
-def texts(deliveries: Sequence[Delivery]) -> list[str]:
-    return [(one.message.value or b"").decode() for one in deliveries]
-
-
-def numbered(name: str, numbers: range) -> list[Message]:
-    return [Message(name=name, value=b"%d" % number) for number in numbers]
 
 
 async def test_a_message_comes_as_it_was_published(driver: MessageBrokerAdapter, name: str) -> None:
@@ -272,24 +233,6 @@ async def test_a_browser_sees_what_happens_while_it_looks(
             got = await taken(inbox, 3)
             await inbox.accept(got)
             assert texts(got) == [str(n) for n in range(turn, turn + 3)]
-
-
-@asynccontextmanager
-async def subscribing(
-    driver: MessageBrokerAdapter, wanted: Subscription, got: Seen
-) -> AsyncIterator[Subscribing]:
-    """Run the use case with a function that writes down what comes."""
-
-    async def handle(messages: Sequence[Message]) -> None:
-        got.add([(one.value or b"").decode() for one in messages])
-
-    case = Subscribing(driver, wanted, handle, random.Random(1))
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(case.run())
-        async with asyncio.timeout(WAIT_S):
-            await case.is_open.wait()
-        yield case
-        running.cancel()
 
 
 async def test_a_message_that_is_published_twice_is_handled_once(

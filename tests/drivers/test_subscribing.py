@@ -14,7 +14,7 @@ from chordmq.drivers.errors import Unavailable
 from chordmq.drivers.publishing import Publishing
 from chordmq.drivers.subscribing import Diligence, Subscribing
 from tests.conftest import StartNode
-from tests.drivers.test_contract import Seen, taken
+from tests.drivers.reading import Seen, taken
 from tests.running_node import RunningNode, free_port
 
 
