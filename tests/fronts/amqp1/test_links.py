@@ -158,6 +158,8 @@ def test_each_message_may_say_where_it_goes(node: RunningNode, name: str) -> Non
 
 def test_what_nobody_wants_and_nothing_keeps_is_released(node: RunningNode, name: str) -> None:
     with connected(node) as channel, opened(node) as connection:
+        channel.exchange_declare(name, "fanout")
+        assert outcome(connection, f"/exchanges/{name}", body="x") == Delivery.RELEASED
         channel.exchange_declare(f"{name}-kept", "fanout", durable=True)
         address = f"/exchanges/{name}-kept"
         assert outcome(connection, address, body="x") == Delivery.ACCEPTED

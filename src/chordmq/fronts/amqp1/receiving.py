@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chordmq.broker.partition import Partition
-from chordmq.broker.queues.places import KEY_HEADER, TIME_HEADER
+from chordmq.broker.queues.places import KEY_HEADER, TIME_HEADER, TRANSIENT
 from chordmq.broker.queues.plans import Plan, make_plan
 from chordmq.broker.queues.translation import properties_of
 from chordmq.codecs.amqp.content import Envelope
@@ -192,7 +192,7 @@ class Publisher:
             self._refuse(delivery, Rejected(error=told))
             return
         headers = plan.headers
-        if plan.partition is None:
+        if plan.partition is None or (not plan.is_routed and plan.partition.topic == TRANSIENT):
             self._connection.front.released += 1
             self._refuse(delivery, RELEASED)
             return
