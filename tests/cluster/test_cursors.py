@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
@@ -113,6 +116,34 @@ def test_http_consumers_take_at_one_node_and_settle_at_another(
     assert (again.status_code, again.json()["error"]) == (409, "InvalidRecordState")
     rest = httpx.post(f"{three}/take", json={"consumer": "y"}, timeout=PATIENCE_S)
     assert [row["record"]["value"] for row in rest.json()["records"]] == ["c"]
+
+
+def test_dead_letters_go_to_whoever_leads_their_topic(calm_cluster: RunningCluster) -> None:
+    """C11: the cursor is kept at one node, the letters at another."""
+    place(calm_cluster, "poison", [[2]])
+    place(calm_cluster, "poison.dlq", [[3]])
+    node = calm_cluster.nodes[1]
+    _configure(node, "burying", {"errors.deadletterqueue.topic.name": "{topic}.dlq"})
+    publish(node, "poison", "bad")
+    path = f"{node.http}/v1/topics/poison/cursors/burying"
+    taken = httpx.post(f"{path}/take", json={"consumer": "x"}, timeout=PATIENCE_S).json()
+    assert [row["record"]["value"] for row in taken["records"]] == ["bad"]
+    answers = [{"partition": 0, "first": 0, "last": 0, "outcome": "reject"}]
+    settled = {"consumer": "x", "answers": answers}
+    answer = httpx.post(f"{path}/settle", json=settled, timeout=PATIENCE_S)
+    assert answer.status_code == 204, answer.text
+    letters = httpx.get(f"{node.http}/v1/topics/poison.dlq/records", timeout=PATIENCE_S).json()
+    assert [record["value"] for record in letters["records"]] == ["bad"]
+
+
+def _configure(node: RunningNode, group: str, settings: dict[str, str]) -> None:
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
 
 
 def test_a_cursor_goes_on_at_the_next_leader_and_consumers_of_dead_nodes_leave(

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from chordmq.broker.cursors.cursor import Cursor
 from chordmq.broker.cursors.shared_cursor import Dead
 from chordmq.broker.internal_log import Host
+from chordmq.broker.partition import Partition
 from chordmq.records.dead_letter import obituary
-from chordmq.records.record import NewRecord, Record
+from chordmq.records.record import NewRecord, Record, build_batch
 
 BATCH_BYTES = 256 * 1024
 RECORD_OVERHEAD_BYTES = 256
@@ -22,7 +23,7 @@ async def bury(host: Host, cursor: Cursor, dead: Sequence[Dead]) -> None:
     loses one.
     """
     topic = await host.topics.ensure(cursor.policy.dead_letter)
-    partition = cursor.key.partition % len(topic.partitions)
+    partition = topic.partitions[cursor.key.partition % len(topic.partitions)]
     batch: list[NewRecord] = []
     size = 0
     for part in dead:
@@ -30,10 +31,18 @@ async def bury(host: Host, cursor: Cursor, dead: Sequence[Dead]) -> None:
             batch.append(_letter(cursor, record, part))
             size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
             if size >= BATCH_BYTES:
-                await host.append_records(topic.name, partition, batch)
+                await _append(host, partition, batch)
                 batch, size = [], 0
     if batch:
-        await host.append_records(topic.name, partition, batch)
+        await _append(host, partition, batch)
+
+
+async def _append(host: Host, partition: Partition, records: Sequence[NewRecord]) -> None:
+    """Write letters here, or have whoever leads their partition write them."""
+    if partition.is_leader:
+        await host.append_records(partition.topic, partition.index, records)
+    else:
+        await partition.forward(memoryview(build_batch(records)))
 
 
 def _letter(cursor: Cursor, record: Record, part: Dead) -> NewRecord:
