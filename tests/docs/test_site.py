@@ -20,3 +20,9 @@ def test_the_site_is_built_without_a_dead_link_or_a_lost_page(tmp_path: Path) ->
     pages = (tmp_path / "site").rglob("*.html")
     assert len(list(pages)) >= len(list((ROOT / "docs").rglob("*.md")))
     assert "https://fonts" not in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_every_decision_is_in_the_list_of_decisions() -> None:
+    folder = ROOT / "docs" / "adr"
+    listed = (folder / "index.md").read_text()
+    assert [path.name for path in folder.glob("0*.md") if path.name not in listed] == []
