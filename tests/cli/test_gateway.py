@@ -10,6 +10,7 @@ import pytest
 
 from chordmq.drivers.adapter import Message, Subscription
 from chordmq.drivers.addresses import open_driver
+from tests.cli.command_line import ENVIRONMENT
 from tests.drivers.reading import Seen, subscribing
 from tests.drivers.servers import RedisServer
 from tests.running_node import RunningNode, die_with_parent
@@ -46,13 +47,18 @@ async def test_the_gateway_carries_until_it_is_stopped_and_goes_on_after_a_kill(
 def running(command: list[str]) -> Iterator[None]:
     """Run the gateway, once it says that it carries, until kill -9."""
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT,
         preexec_fn=die_with_parent,
     ) as process:  # fmt: skip
         assert process.stdout is not None
         try:
-            line = process.stdout.readline()
-            assert line.startswith("carrying between"), line + process.stdout.read()
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if line.startswith("carrying between"):
+                    break
+            else:
+                raise AssertionError("".join(said))
             yield
         finally:
             process.kill()
