@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 DEVICES = 100
-RATE = 12_000
+RATE = 10_500
 LENGTH_S = 8.0
 TICK_S = 0.01
 WAIT_S = 60.0
