@@ -1,6 +1,7 @@
 """A ChordMQ node as its users run it: a process of its own, killed and restarted by tests."""
 
 import ctypes
+import itertools
 import os
 import random
 import re
@@ -189,27 +190,25 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
-_GIVEN: set[int] = set()
 _SLICE_SIZE = 700
-# Processes that run tests at the same time mostly look in different places.
-_SLICE = PORTS[os.getpid() % (len(PORTS) // _SLICE_SIZE) * _SLICE_SIZE :][:_SLICE_SIZE]
+# Processes that run tests at the same time look in different places: workers of one run certainly.
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+_SLICE_NUMBER = os.getppid() + int(_WORKER) if _WORKER.isdigit() else os.getpid()
+_SLICE = PORTS[_SLICE_NUMBER % (len(PORTS) // _SLICE_SIZE) * _SLICE_SIZE :][:_SLICE_SIZE]
+# A port that was given and is not in use yet is not given again before all others were.
+_ORDER = itertools.cycle(random.SystemRandom().sample(_SLICE, len(_SLICE)))
 
 
 def free_port() -> int:
     """Return a loopback port that nobody listens on and that the kernel does not hand out."""
-    while True:
-        if len(_GIVEN) > _SLICE_SIZE // 2:
-            _GIVEN.clear()
-        port = random.SystemRandom().choice(_SLICE)
-        if port in _GIVEN:
-            continue
+    for port in _ORDER:
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            _GIVEN.add(port)
             return port
+    raise AssertionError("a cycle does not end")
 
 
 def _environment() -> dict[str, str]:

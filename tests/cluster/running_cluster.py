@@ -1,7 +1,11 @@
 """Several nodes as their users run them, on one etcd: killed, stopped and started by tests."""
 
+import json
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +43,7 @@ class RunningCluster:
                 node.start(wait=False)
             for node in self.nodes.values():
                 node.wait_until_ready()
+            until(lambda: all(self._is_complete(node) for node in self.nodes.values()))
         except BaseException:
             self.close()
             raise
@@ -46,6 +51,17 @@ class RunningCluster:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _is_complete(self, node: RunningNode) -> bool:
+        """Return whether a node knows that all nodes live."""
+        try:
+            with urllib.request.urlopen(f"{node.http}/v1/cluster", timeout=5) as answer:
+                rows = json.load(answer)["nodes"]
+        except urllib.error.HTTPError as refusal:
+            return refusal.code == HTTPStatus.UNAUTHORIZED  # where one has to log in, nobody looks
+        except OSError:
+            return False
+        return {row["id"] for row in rows if row["live"]} == set(self.nodes)
 
     def add(self, number: int) -> RunningNode:
         """Prepare one more node; it is not started."""

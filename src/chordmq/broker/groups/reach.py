@@ -103,12 +103,22 @@ class GroupReach:
         await self._where_kept(here, there)
 
     async def all(self, nodes: Iterable[int]) -> list[Summary]:
-        """Return the groups that these nodes look after, by name."""
+        """Return the groups that these nodes look after, by name.
+
+        Those of a node that does not answer are missing until another one looks after them.
+        """
         others = [] if self._nodes is None else nodes
         found = {one.group: one for one in self._summaries()}
-        for body in await asyncio.gather(*(self._ask(node, Listing()) for node in others)):
-            found |= {one.group: one for one in msgspec.msgpack.decode(body, type=list[Summary])}
+        for listed in await asyncio.gather(*(self._listed(node) for node in others)):
+            found |= {one.group: one for one in listed}
         return sorted(found.values(), key=lambda one: one.group)
+
+    async def _listed(self, node: int) -> list[Summary]:
+        try:
+            body = await self._ask(node, Listing())
+        except CoordinatorNotAvailable:
+            return []
+        return msgspec.msgpack.decode(body, type=list[Summary])
 
     async def _where_kept(
         self, here: Callable[[], Awaitable[Result]], there: Callable[[int], Awaitable[Result]]
