@@ -6,6 +6,8 @@ BIN := .venv/bin
 UV := $(BIN)/uv --system-certs pip
 PYTHON := PYTHONDEVMODE=1 $(BIN)/python
 WORKERS ?= 2
+# The same mixed order each time, so that a change is blamed for what it broke; test-all takes another each time.
+SEED_OF_ORDER ?= 1
 # Where a machine forbids compiled modules, a node would take twice as long to start.
 unexport PYTHONDONTWRITEBYTECODE
 # The first interpreter that is new enough; 3.11 is the one the lock file is made for.
@@ -29,7 +31,7 @@ console: .venv/installed ## build the web console (needs Node.js, which .venv br
 	@$(BIN)/python -m scripts.console
 
 test: .venv/installed tools ## run the tests, with real clients (TESTS=tests/storage narrows them)
-	$(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow" $(TESTS)
+	$(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal --randomly-seed=$(SEED_OF_ORDER) -m "not slow" $(TESTS)
 
 test-all: .venv/installed tools ## run the tests, the slow ones too
 	$(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal $(TESTS)
