@@ -13,7 +13,7 @@ from pymongo.errors import PyMongoError
 
 from tests.running_node import free_port
 
-START_TIMEOUT_MS = 30_000
+START_TIMEOUT_MS = 60_000
 
 
 def mongod_path() -> Path:

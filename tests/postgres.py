@@ -16,7 +16,7 @@ import psycopg
 
 from tests.running_node import die_with_parent, free_port
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 USER, PASSWORD, DATABASE = "chordmq", "secret", "shop"
 ACCOUNT = "postgres"
 """Its server refuses to run as root; this user comes with the package."""

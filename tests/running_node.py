@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-READY_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 20.0
+READY_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
 # Below the ports that the kernel gives to outgoing connections, so that none of them can take the
 # node's port while it is down between a kill and a restart.
 PORTS = range(18000, 32000)
@@ -131,7 +131,7 @@ class RunningNode:
 
     def metric(self, name: str) -> float:
         """Return the sum of a metric over its labels, as `/metrics` shows it now."""
-        with urllib.request.urlopen(f"{self.http}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.http}/metrics", timeout=60) as answer:
             lines = answer.read().decode().splitlines()
         values = [line.rpartition(" ")[2] for line in lines if re.match(rf"{name}[ {{]", line)]
         assert values, f"no metric is called {name}"

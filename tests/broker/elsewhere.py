@@ -49,7 +49,7 @@ class Reading:
 
     async def read(self, count: int) -> list[bytes | None]:
         """Return what has been read when it is so many values."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.values) < count:
                 found = self.feed.take(100, 1 << 20)
                 self.values += [one.record.value for one in found]

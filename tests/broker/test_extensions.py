@@ -70,7 +70,7 @@ def test_an_installed_package_extends_a_node(extended: RunningNode) -> None:
     wrong = ("--user", "guest-1", "--password", "guess", "--mechanism", "PLAIN")
     assert cli(*wrong, "topics", "list").status != 0
     port = int(extended.settings["extension.lines.port"])
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(b"by hand\n")
         assert client.recv(100) == b"0\n"
     assert cli.ok(*as_guest, "consume", "lines").lines == ["by hand"]

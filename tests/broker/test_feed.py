@@ -104,7 +104,7 @@ async def test_aborted_records_and_markers_are_passed_over(broker: Broker) -> No
 async def test_a_feed_is_woken_once_there_is_more_and_only_then(broker: Broker) -> None:
     feed = feed_of(broker)
     assert not await feed.more(0.01)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         waiting = group.create_task(feed.more(60))
         await asyncio.sleep(0)
         await append(broker, 1, "x")

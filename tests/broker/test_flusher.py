@@ -80,7 +80,7 @@ async def test_nothing_is_acknowledged_after_a_failed_flush(
 
     monkeypatch.setattr(Flush, "sync", fail)
     committed = write(partition)
-    assert await asyncio.wait_for(faults.first, 5) is fault
+    assert await asyncio.wait_for(faults.first, 60) is fault
     assert not committed.done()
     assert partition.high_watermark == 0
 
@@ -99,5 +99,5 @@ async def test_a_flush_that_finds_no_free_descriptor_is_tried_again(
         patch.setattr(os, "dup", refuse)
         committed = write(partition)
         await asyncio.wait_for(refused.wait(), 5)
-    await asyncio.wait_for(committed, 5)
+    await asyncio.wait_for(committed, 60)
     assert not faults.first.done()

@@ -41,7 +41,7 @@ async def broker(tmp_path: Path, keys: Path) -> AsyncIterator[Broker]:
 async def published(broker: Broker, topic: str) -> tuple[Record, Record]:
     """Publish a record as fronts do; return what is stored and what a reader gets."""
     partition = broker.partition(topic, 0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await Appends().append(partition, [NewRecord(1, b"k", b"secret")])
     (stored,) = read_records(partition.log.read(0, 1000)[0])
     ((_, shown),) = Feed({0: partition}, {}).take(10, 1000)

@@ -18,7 +18,7 @@ async def append(node: CopyNode, *values: bytes) -> None:
     appended = node.partition.append(batch(*values))
     committed = node.partition.committed(appended.next_offset)
     if committed is not None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await committed
 
 

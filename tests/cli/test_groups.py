@@ -81,7 +81,7 @@ async def test_a_group_with_members_shows_them_and_cannot_be_moved(
     settings = GroupSettings(group=name, session_timeout_ms=6_000, rebalance_timeout_ms=10_000)
     async with Consumer(node.bootstrap, ConsumerSettings(group=settings)) as consumer:
         await consumer.subscribe(name)
-        await consumer.poll(10.0)
+        await consumer.poll(60.0)
         described = (await asyncio.to_thread(cli.ok, "groups", "describe", name, "--json")).data
         assert described["state"] == "Stable"
         assert described["members"][0]["partitions"] == [{"topic": name, "partition": 0}]

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from chordmq.cli.local_cluster import free_port
 
 LISTENERS = ("kafka", "http", "framed", "peer", "mqtt", "amqp", "provider", "capnp", "grpc")
 PATIENCE_S = 60
@@ -47,28 +50,29 @@ def children_of(pid: int) -> list[int]:
         return []
 
 
-def addresses(process: subprocess.Popen[str]) -> list[str]:
-    """Return the HTTP addresses that the welcome names."""
+def addresses(process: subprocess.Popen[str], directory: Path) -> list[str]:
+    """Return the HTTP addresses that the welcome names; without one, show what was written."""
     assert process.stdout is not None
-    found: list[str] = []
+    said = ""
     for line in process.stdout:
-        found += re.findall(r"HTTP (http://\S+)", line)
+        said += line
         if "stops all nodes" in line:
-            break
-    return found
+            return re.findall(r"HTTP (http://\S+)", said)
+    logs = "\n".join(f"{log}:\n{log.read_text()}" for log in directory.rglob("*.log"))
+    raise AssertionError(f"no welcome:\n{said}\n{logs}")
 
 
 def test_one_command_starts_a_cluster_and_stops_all_of_it(
-    cluster: subprocess.Popen[str],
+    cluster: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     """X2, A8: nodes that find each other, with their etcd, from one command."""
-    urls = addresses(cluster)
+    urls = addresses(cluster, tmp_path)
     assert len(urls) == 3
     children = children_of(cluster.pid)
     assert len(children) == 4
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        with urllib.request.urlopen(f"{urls[2]}/v1/cluster", timeout=10) as answer:
+        with urllib.request.urlopen(f"{urls[2]}/v1/cluster", timeout=60) as answer:
             shown = json.load(answer)
         if all(node["live"] and node["linked"] for node in shown["nodes"]):
             break
@@ -77,7 +81,7 @@ def test_one_command_starts_a_cluster_and_stops_all_of_it(
     assert [node["id"] for node in shown["nodes"]] == [1, 2, 3]
     assert sum(node["controller"] for node in shown["nodes"]) == 1
     assert sorted(shown["ring"]["successors"]) == [1, 2]
-    with urllib.request.urlopen(f"{urls[0]}/v1/cluster/owners/orders", timeout=10) as answer:
+    with urllib.request.urlopen(f"{urls[0]}/v1/cluster/owners/orders", timeout=60) as answer:
         assert json.load(answer)["node"] in (1, 2, 3)
     cluster.send_signal(signal.SIGINT)
     assert cluster.wait(PATIENCE_S) == 0
@@ -93,3 +97,16 @@ def test_without_etcd_people_are_told_what_to_install(tmp_path: Path) -> None:
     assert shutil.which("etcd") is not None, "it is there on this machine"
     assert outcome.returncode == 1
     assert "etcd-server" in outcome.stderr
+
+
+def test_no_port_is_given_twice_nor_one_that_is_in_use() -> None:
+    """X2: nodes start some seconds after their ports were chosen."""
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        taken = stranger.getsockname()[1]
+        given: set[int] = set()
+        ports = [free_port(taken, given) for _ in range(200)]
+    assert len({*ports}) == len(ports)
+    assert taken not in ports
+    assert given == {*ports}
+    first_of_system = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert max(ports) < first_of_system

@@ -119,7 +119,7 @@ async def test_a_member_without_partitions_has_nothing_to_wait_for(
     command = [sys.executable, "-m", "chordmq", "-b", node.bootstrap, "consume", name, "-g", name]
     async with Consumer(node.bootstrap, ConsumerSettings(group=settings)) as owner:
         await owner.subscribe(name)
-        await owner.poll(5.0)
+        await owner.poll(60.0)
         second = await asyncio.create_subprocess_exec(
             *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
         )
@@ -167,7 +167,7 @@ def test_a_follower_prints_what_comes_until_it_is_interrupted(
         cli.ok("produce", name, stdin="after\n")
         assert follower.stdout.readline() == "after\n"
         follower.send_signal(signal.SIGINT)
-        out, err = follower.communicate(timeout=20)
+        out, err = follower.communicate(timeout=60)
     assert (follower.returncode, out, err) == (0, "", "")
     assert cli.ok("groups", "lag", name, "--json").data["total_lag"] == 0
 

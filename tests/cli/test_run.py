@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from tests.cli.command_line import ENVIRONMENT, CommandLine
 from tests.running_node import RunningNode
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 MODULE = """
 import os
 from chordmq.client.app import ConsumerApp

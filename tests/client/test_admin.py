@@ -84,7 +84,7 @@ async def test_a_group_is_listed_measured_moved_and_deleted(node: RunningNode, n
             await consumer.subscribe(name)
             read = 0
             while read < 10:
-                chunk = await consumer.poll(5.0)
+                chunk = await consumer.poll(60.0)
                 assert chunk is not None
                 read += len(chunk.records)
             await consumer.commit({(name, 0): 2})

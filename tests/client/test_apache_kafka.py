@@ -35,7 +35,7 @@ async def test_records_come_back_from_kafka(
         await consumer.assign_topic(name)
         values: list[bytes | None] = []
         while len(values) < 1_000:
-            chunk = await consumer.poll(10.0)
+            chunk = await consumer.poll(60.0)
             assert chunk is not None
             values += [record.value for record in chunk.records]
     assert values == [b"%d" % n for n in range(1_000)]

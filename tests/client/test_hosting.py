@@ -38,7 +38,7 @@ def test_a_node_runs_an_application_and_starts_it_again(tmp_path: Path) -> None:
         producer.produce("orders", b"one")
         assert producer.flush(20) == 0
         seen = tmp_path / "seen.txt"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not seen.exists() or not seen.read_text():
             assert node.is_running()
             assert time.monotonic() < deadline

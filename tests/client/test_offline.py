@@ -12,7 +12,7 @@ from chordmq.client.producer import ProducerSettings
 from tests.conftest import StartNode
 from tests.running_node import RunningNode, free_port
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 async def read(bootstrap: str, topic: str, count: int) -> list[tuple[bytes | None, str | None]]:

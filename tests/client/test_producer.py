@@ -25,7 +25,7 @@ async def read_all(bootstrap: str, topic: str, count: int) -> list[Record]:
     async with Consumer(bootstrap) as consumer:
         await consumer.assign_topic(topic)
         while len(records) < count:
-            chunk = await consumer.poll(10.0)
+            chunk = await consumer.poll(60.0)
             assert chunk is not None, f"{len(records)} of {count} records came"
             records += chunk.records
         for topic_name, index in consumer.assignment:

@@ -53,6 +53,6 @@ def test_messages_are_taken_without_a_broker(tmp_path: Path, node: RunningNode, 
         producer.flush()
     with Consumer(node.bootstrap) as consumer:
         consumer.assign_topic(name)
-        chunk = consumer.poll(10.0)
+        chunk = consumer.poll(60.0)
     assert chunk is not None
     assert [record.value for record in chunk.records] == [b"kept"]

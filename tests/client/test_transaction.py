@@ -43,7 +43,7 @@ async def test_what_a_transaction_appends_is_seen_when_it_commits(
             await transaction.commit_offsets(name, {(name, 0): 42}, "batch 41")
             assert await admin.committed(name) == {}
         # As in Kafka the commit is decided, and its markers reach the offsets a moment later.
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await admin.committed(name) != {(name, 0): 42}:
                 pass  # each question takes a turn of the node's event loop
     cluster.close()

@@ -20,7 +20,7 @@ from chordmq.records.record import NewRecord
 from tests.running_node import RunningNode
 
 QUICK = RetryPolicy(attempts=3, first_s=0.001, most_s=0.002)
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 @pytest.fixture

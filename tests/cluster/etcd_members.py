@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.running_node import free_port
 
-READY_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 60.0
 
 
 class EtcdMembers:

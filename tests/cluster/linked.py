@@ -67,6 +67,6 @@ def introduce(nodes: list[Linked]) -> None:
 
 async def until_connected(one: Linked, other: Linked) -> None:
     """Wait until both can ask each other."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await one.links.peers[other.links.broker].is_up.wait()
         await other.links.peers[one.links.broker].is_up.wait()

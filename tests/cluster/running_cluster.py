@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from tests.cluster.etcd_members import EtcdMembers
 from tests.running_node import RunningNode, free_port
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 Result = TypeVar("Result")
 
 

@@ -9,7 +9,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from tests.cluster.running_cluster import RunningCluster, until
 from tests.running_node import RunningNode
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 class MqttClient:

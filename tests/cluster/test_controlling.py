@@ -26,7 +26,7 @@ from chordmq.cluster.state import (
 from tests.cluster.unreliable_store import UnreliableStore
 
 TOPIC = bytes(range(16))
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class Broker:

@@ -55,7 +55,7 @@ def everywhere(cluster: RunningCluster, is_so: Callable[[RunningNode], bool]) ->
 
 def partitions(node: RunningNode, topic: str) -> dict[int, Any]:
     # Of all topics, for whoever asks for one by its name may get it made.
-    found = admin(node).list_topics(timeout=10).topics
+    found = admin(node).list_topics(timeout=60).topics
     return dict(found[topic].partitions) if topic in found else {}
 
 
@@ -66,7 +66,7 @@ def count(node: RunningNode, topic: str) -> int:
 
 
 def http(node: RunningNode, path: str) -> Any:
-    with urllib.request.urlopen(f"{node.http}{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"{node.http}{path}", timeout=60) as answer:
         return json.load(answer)
 
 

@@ -16,7 +16,7 @@ from websockets.typing import Subprotocol
 from tests.cluster.running_cluster import RunningCluster, place, until
 from tests.running_node import RunningNode
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 QUIET_S = 0.5
 TOO_LATE = ("InvalidRecordState", "CoordinatorNotAvailable")
 """What a worker hears that settles a message while another node begins to keep the cursor."""

@@ -12,7 +12,7 @@ from tests.running_node import RunningNode
 pytestmark = pytest.mark.timeout(120)
 
 SETTINGS = {"broker.default.replication.factor": "3"}
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def desire(node: RunningNode, field: str, version: int) -> httpx.Response:

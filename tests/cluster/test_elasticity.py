@@ -16,7 +16,7 @@ MESSAGES = 2000
 
 
 def partitions(admin: AdminClient, topic: str) -> list[Any]:
-    found = admin.list_topics(timeout=10).topics
+    found = admin.list_topics(timeout=60).topics
     return list(found[topic].partitions.values()) if topic in found else []
 
 

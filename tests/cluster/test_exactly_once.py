@@ -97,7 +97,7 @@ def copied(cluster: RunningCluster) -> list[int]:
     consumer = Consumer(settings(cluster, group_id="check", isolation_level="read_committed"))
     consumer.assign([TopicPartition("out", index, 0) for index in range(PARTITIONS)])
     found: list[int] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while len(found) < COUNT and time.monotonic() < deadline:
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:

@@ -14,13 +14,13 @@ LONG = {"cluster.lease_s": "60"}
 
 def living(node: RunningNode) -> set[int]:
     """Return who lives, as a node knows it."""
-    with urllib.request.urlopen(f"{node.http}/v1/cluster", timeout=10) as answer:
+    with urllib.request.urlopen(f"{node.http}/v1/cluster", timeout=60) as answer:
         return {row["id"] for row in json.load(answer)["nodes"] if row["live"]}
 
 
 def controller(node: RunningNode) -> set[int]:
     """Return who controls the cluster, as a node knows it."""
-    with urllib.request.urlopen(f"{node.http}/v1/cluster", timeout=10) as answer:
+    with urllib.request.urlopen(f"{node.http}/v1/cluster", timeout=60) as answer:
         return {row["id"] for row in json.load(answer)["nodes"] if row["controller"]}
 
 

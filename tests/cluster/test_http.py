@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.running_cluster import RunningCluster, place
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 @pytest.fixture(scope="module")

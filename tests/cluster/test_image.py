@@ -20,7 +20,7 @@ from chordmq.cluster.metastore.store import (
 from chordmq.errors import UnknownOutcome
 from tests.cluster.unreliable_store import UnreliableStore
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)

@@ -40,7 +40,7 @@ def ask(node: RunningNode, method: str, path: str, body: Any = None) -> Any:
     headers = {"Authorization": f"Basic {pair}", "Content-Type": "application/json"}
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(node.http + path, data, headers, method=method)
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         text = answer.read()
         return json.loads(text) if text else None
 

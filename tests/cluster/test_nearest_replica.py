@@ -42,7 +42,7 @@ def test_a_consumer_reads_from_the_copy_in_its_rack(cluster: RunningCluster) -> 
     )
     consumer.assign([TopicPartition("news", 0, 0)])
     found: list[int] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while len(found) < COUNT and time.monotonic() < deadline:
         message = consumer.poll(1)
         if message is not None and message.error() is None:

@@ -71,7 +71,7 @@ async def ring_of(count: int, folder: Path) -> AsyncIterator[list[RingNode]]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Look now and then until something is so."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what changes tells nobody
             await asyncio.sleep(0.01)
 

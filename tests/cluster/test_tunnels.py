@@ -11,7 +11,7 @@ from chordmq.cluster.tunnels import WINDOW, Tunnel, Tunnels, Visitor
 from tests.cluster.linked import linked, until_connected
 
 VISITOR = Visitor("echo", "10.1.2.3", "alice")
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class Talker(asyncio.Protocol):

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from chordmq.drivers.adapter import Delivery, Inbox, Message, MessageBrokerAdapter, Subscription
 from chordmq.drivers.subscribing import Subscribing
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 async def taken(inbox: Inbox, count: int) -> list[Delivery]:

@@ -104,7 +104,7 @@ def test_no_confirmed_message_is_lost_when_the_node_is_killed_under_load(
     with ThreadPoolExecutor() as workers:
         workers.submit(produce, own_node, confirmed)
         workers.submit(consume, own_node, consumed)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(confirmed) < 300 or len(consumed) < 100:
             assert time.monotonic() < deadline
             time.sleep(0.01)

@@ -17,7 +17,7 @@ from tests.wire import INIT_PRODUCER_ID, METADATA, Wire, record_batch, stored
 KILLS = 3
 ACKNOWLEDGED_PER_ROUND = 1500
 OUTSTANDING_MAX = 1000
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 QUICK = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 20}
 
 
@@ -235,7 +235,7 @@ def test_topics_and_their_settings_survive_a_crash(own_node: RunningNode, name: 
     after = described()
     assert (after.topic_id, len(after.partitions)) == (before.topic_id, 3)
     admin = AdminClient({"bootstrap.servers": own_node.bootstrap})
-    topics = admin.list_topics(timeout=20).topics
+    topics = admin.list_topics(timeout=60).topics
     assert topic in topics
 
 

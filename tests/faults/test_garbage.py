@@ -204,7 +204,7 @@ def test_mutated_requests_of_every_api_hurt_only_themselves(attacked: RunningNod
     def attack(data: st.DataObject) -> None:
         for _ in range(FRAMES_PER_EXAMPLE):
             frame = data.draw(mutations(frames[data.draw(st.sampled_from(apis))]))
-            with closing(socket.create_connection(attacked.address, timeout=20)) as one:
+            with closing(socket.create_connection(attacked.address, timeout=60)) as one:
                 one.sendall(framed(frame))
                 one.shutdown(socket.SHUT_WR)
                 drain(one)

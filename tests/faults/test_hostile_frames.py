@@ -119,7 +119,7 @@ async def honest_work(target: Target, over: asyncio.Event, *, is_over: bool = Fa
     count = 0
     async with Producer(target.node.bootstrap, connection=target.honest) as producer:
         while count == 0 or not (is_over or over.is_set()):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await producer.send(BYSTANDER, b"%d" % count, partition=0)
             count += 1
     return count

@@ -26,7 +26,7 @@ def is_served(connection: socket.socket) -> bool:
 
 def connections(node: RunningNode, count: int, stack: ExitStack) -> Iterator[socket.socket]:
     for _ in range(count):
-        connection = socket.create_connection(node.address, timeout=20)
+        connection = socket.create_connection(node.address, timeout=60)
         yield stack.enter_context(connection)
 
 

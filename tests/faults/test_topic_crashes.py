@@ -73,5 +73,5 @@ def test_acknowledged_topics_are_as_promised_after_every_crash(own_node: Running
 
 
 def topics_of(node: RunningNode) -> dict[str, int]:
-    topics = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=20).topics
+    topics = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=60).topics
     return {name: len(topic.partitions) for name, topic in topics.items()}

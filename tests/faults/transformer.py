@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 
 BATCH = 5
 PAUSE_S_MAX = 0.05
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 STUCK_S = 8
 """librdkafka may wait for ever if the node restarts just before TxnOffsetCommit (seen in 2.x)."""
 

@@ -10,7 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 Properties = pika.BasicProperties
-WAIT_S = 5.0
+WAIT_S = 60.0
 
 
 class Client:

@@ -20,7 +20,7 @@ from tests.wire import Wire
 CreateTopic = Callable[..., str]
 
 EXTERNAL = "CHORDMQ_TEST_BOOTSTRAP"
-WAIT_MS = 20_000
+WAIT_MS = 60_000
 WINDOW = (1280, 800)
 
 expect.set_options(timeout=WAIT_MS)

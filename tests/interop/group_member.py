@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from tests.interop.program import ROOT, built, installed
 
-DEADLINE_S = 40.0
+DEADLINE_S = 60.0
 CLASSES = ROOT / ".cache" / "interop" / "java" / "classes"
 LIBRARIES = ROOT / ".cache" / "interop" / "java" / "lib"
 OPTIONS = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")

@@ -28,7 +28,7 @@ from tests.interop.conftest import CreateTopic
 from tests.running_node import RunningNode
 from tests.wire import Wire
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 DEFAULT, OWN = ConfigSource.DEFAULT_CONFIG.value, ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 Entries = dict[str, Any]  # the client's own annotations of an entry are not what it returns
 

@@ -46,7 +46,7 @@ async def test_aio_pika_publishes_and_consumes(node: RunningNode, name: str) -> 
             await exchange.publish(
                 aio_pika.Message(str(number).encode(), headers=headers, delivery_mode=2), ""
             )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             numbers = [int(await found.get()) for _ in range(50)]
         assert sorted(numbers) == list(range(1, 100, 2))
 
@@ -69,10 +69,10 @@ async def test_a_robust_connection_recovers_when_the_node_comes_back(
 
         await queue.consume(work)
         await channel.default_exchange.publish(aio_pika.Message(b"before"), "robust")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await found.get() == b"before"
         await asyncio.to_thread(own_node.restart)
-        async with asyncio.timeout(20), await aio_pika.connect(host=host, port=port) as other:
+        async with asyncio.timeout(60), await aio_pika.connect(host=host, port=port) as other:
             sender = await other.channel()
             await sender.default_exchange.publish(aio_pika.Message(b"after"), "robust")
             while await found.get() != b"after":  # what was acknowledged last may come again

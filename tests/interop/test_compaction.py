@@ -21,7 +21,7 @@ TOPIC = "compacted"
 KEYS = 10
 ROUNDS = 400
 END = KEYS * ROUNDS + 2
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 Latest = dict[bytes, tuple[int, bytes | None]]
 """For each key the offset and value that came last."""

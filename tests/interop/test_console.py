@@ -28,7 +28,7 @@ from tests.running_node import RunningNode
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
 PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9"}
-WAIT_MS = 20_000
+WAIT_MS = 60_000
 AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
 CHECK = "axe.run(document, {resultTypes: ['violations']}).then((found) => found.violations)"
 PAGES = (

@@ -42,7 +42,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
 
 @pytest.fixture
 async def admin(secure: RunningNode) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=secure.http, auth=ADMIN, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=secure.http, auth=ADMIN, timeout=60) as client:
         yield client
 
 
@@ -82,7 +82,7 @@ class User:
 
     def http(self) -> httpx.AsyncClient:
         bearer = {"Authorization": f"Bearer {self.token}"}
-        return httpx.AsyncClient(base_url=self.node.http, headers=bearer, timeout=20)
+        return httpx.AsyncClient(base_url=self.node.http, headers=bearer, timeout=60)
 
     def websocket(self) -> connect:
         return connect(f"ws://127.0.0.1:{self.node.http_address[1]}/ws?token={self.token}")
@@ -111,7 +111,7 @@ class Framed:
         self.writer.write(b"".join(struct.pack(">i", len(one)) + one for one in payloads))
 
     async def receive(self) -> bytes:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             (size,) = struct.unpack(">i", await self._reader.readexactly(4))
             return await self._reader.readexactly(size)
 
@@ -129,7 +129,7 @@ async def user(secure: RunningNode, admin: httpx.AsyncClient, name: str) -> Asyn
 
 async def told(socket: ClientConnection, kind: str) -> dict[str, Any]:
     """Return the next message of a kind from the gateway."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (message := json.loads(await socket.recv()))["type"] != kind:
             pass
     return message  # type: ignore[no-any-return]
@@ -168,7 +168,7 @@ async def test_a_revoked_token_ends_a_plain_connection(user: User, role: str) ->
 @pytest.mark.parametrize("path", ["stream", "records?position=latest&wait_ms=20000"])
 async def test_a_revoked_token_ends_what_waits_over_http(user: User, path: str) -> None:
     """C10: an event stream ends with the reason, a long poll with 401."""
-    async with user.http() as http, asyncio.timeout(20):
+    async with user.http() as http, asyncio.timeout(60):
         task = asyncio.ensure_future(http.get(f"/v1/topics/{user.name}/{path}"))
         await asyncio.sleep(0.3)  # it has begun to wait, or else is refused at the door
         await user.revoke_token()
@@ -206,7 +206,7 @@ async def test_a_new_password_ends_amqp_connections(user: User) -> None:
     connection.close_callbacks.add(lambda _, error: ended.set_result(error))
     body, path = {"password": "another-one"}, f"/v1/users/{user.name}/password"
     assert (await user.admin.put(path, json=body)).status_code == 204
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert "log in again" in str(await ended)
     await connection.close()
 
@@ -280,7 +280,7 @@ async def test_what_is_pushed_over_a_websocket_keeps_to_the_quota(user: User) ->
         subscribe = {"type": "subscribe", "id": 1, "topic": user.name, "start": "earliest"}
         await socket.send(json.dumps(subscribe))
         count, waits = 0, 0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while count < 4:
                 message = json.loads(await socket.recv())
                 count += len(message.get("records", ()))

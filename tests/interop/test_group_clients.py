@@ -32,7 +32,7 @@ from tests.interop.conftest import CreateTopic
 from tests.running_node import RunningNode
 from tests.wire import OFFSET_COMMIT, OFFSET_FETCH, Wire
 
-DEADLINE_S = 40.0
+DEADLINE_S = 60.0
 SHORT_SESSIONS = {"broker.group.min.session.timeout.ms": "500"}
 
 MEMBER = """

@@ -103,7 +103,7 @@ async def test_a_record_goes_in_over_http2_and_comes_out_over_http3(
     configuration.server_name = "localhost"
     configuration.load_verify_locations(str(authority))
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         connect("127.0.0.1", port, configuration=configuration, create_protocol=Browser) as browser,
     ):
         assert isinstance(browser, Browser)

@@ -23,7 +23,7 @@ from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.interop
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 PROGRAMS = ROOT / "tests" / "interop" / "js"
 VERSIONS = pytest.mark.parametrize("version", [paho.MQTTv311, paho.MQTTv5], ids=["3.1.1", "5"])
 

@@ -32,7 +32,7 @@ from tests.interop.test_java import CLASSES, LIBRARIES, OPTIONS
 from tests.running_node import RunningNode
 
 PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9", "bob": "builder-77"}
-WAIT_S = 20
+WAIT_S = 60
 
 Settings = dict[str, Any]
 

@@ -10,7 +10,7 @@ from tests.conftest import StartNode
 from tests.running_node import RunningNode
 from tests.wire import CREATE_TOPICS, FIRST_TIME_MS, INIT_PRODUCER_ID, Wire, record_batch, stored
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 NEW_PRODUCER = {"transaction_timeout": 10_000, "producer_id": -1, "producer_epoch": -1}
 VALUES = [(offset, b"%d" % offset) for offset in range(10)]
 

@@ -102,7 +102,7 @@ async def test_python_and_javascript_read_what_the_other_has_encrypted(
         await consumer.assign_topic(topic)
         values: list[bytes | None] = []
         while len(values) < 2:
-            chunk = await consumer.poll(10.0)
+            chunk = await consumer.poll(60.0)
             assert chunk is not None
             values += [one.value for one in chunk.records]
     assert values == [b"von Python", "aus JavaScript ü".encode()]

@@ -14,7 +14,7 @@ from tests.interop.conftest import CreateTopic
 from tests.interop.program import built, installed, run
 from tests.interop.test_java import CLASSES, LIBRARIES, OPTIONS
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.interop.test_java import CLASSES, LIBRARIES, OPTIONS
 
 ROUNDS = 10
 COMMITTED = [b"r%d" % number for number in range(0, ROUNDS, 2)]
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @pytest.mark.parametrize("check", ["isolation", "transform", "fencing", "admin"])

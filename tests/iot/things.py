@@ -14,7 +14,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from tests.running_node import RunningNode
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 GONE = (httpx.TransportError, httpx.HTTPStatusError)
 
 

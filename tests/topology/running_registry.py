@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.running_node import die_with_parent, free_port
 
-READY_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 60.0
 
 
 class RunningRegistry:

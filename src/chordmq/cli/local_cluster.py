@@ -6,6 +6,7 @@ again a little later, so that one can be killed to see what happens.
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import socket
@@ -29,6 +30,8 @@ PORT_STEP = 100
 PORTS = ("port", "tls_port")
 REPLICAS = 3
 ETCD_PORT = 2379
+CHOSEN_PORTS = range(12_000, 19_000)
+"""For listeners whose port is set to 0."""
 READY_TIMEOUT_S = 60.0
 LOOK_INTERVAL_S = 0.1
 
@@ -69,16 +72,17 @@ def run_cluster(config: Config, count: int, assignments: list[str]) -> None:
         say("chordmq: several nodes need etcd; install it (Debian: apt-get install etcd-server)")
         raise typer.Exit(EXIT_CANNOT_START)
     directory = config.data_dir.resolve()
-    nodes = [local_node(config, directory, number) for number in range(1, count + 1)]
-    client_port, peer_port = free_port(ETCD_PORT), free_port(ETCD_PORT + 1)
+    given: set[int] = set()
+    nodes = [local_node(config, directory, number, given) for number in range(1, count + 1)]
+    client_port, peer_port = free_port(ETCD_PORT, given), free_port(ETCD_PORT + 1, given)
     store = etcd_beside(etcd, directory / "etcd", client_port, peer_port)
     endpoint = f"http://127.0.0.1:{client_port}"
     companions = [node_beside(node, count, endpoint, assignments) for node in nodes]
     asyncio.run(until_stopped(store, companions, nodes))
 
 
-def local_node(config: Config, directory: Path, number: int) -> LocalNode:
-    """Return where a node lives and listens."""
+def local_node(config: Config, directory: Path, number: int, given: set[int]) -> LocalNode:
+    """Return where a node lives and listens; the ports chosen for it count as given."""
     ports = {}
     for part in fields(config):
         settings = getattr(config, part.name)
@@ -86,7 +90,7 @@ def local_node(config: Config, directory: Path, number: int) -> LocalNode:
             for name in (one.name for one in fields(settings) if one.name in PORTS):
                 port = getattr(settings, name)
                 ports[f"{part.name}.{name}"] = (
-                    port + (number - 1) * PORT_STEP if port else free_port(0)
+                    port + (number - 1) * PORT_STEP if port else free_port(0, given)
                 )
     return LocalNode(number, directory / f"node{number}", ports)
 
@@ -195,14 +199,25 @@ def welcome(nodes: list[LocalNode]) -> None:
     Console().print(Panel("\n".join(lines), title=title, expand=False, padding=(1, 2)))
 
 
-def free_port(wanted: int) -> int:
-    """Return a port if nobody listens on it, else one that the system chooses."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise AssertionError("the system always has a port")
+def free_port(wanted: int, given: set[int]) -> int:
+    """Return a port if nobody listens on it, else another; none is given twice.
+
+    The others lie below those that the system hands out: a node starts some seconds after its
+    port was chosen, and a connection of anybody could have come in between.
+    """
+    for port in (wanted, *random.sample(CHOSEN_PORTS, len(CHOSEN_PORTS))):
+        if port and port not in given and is_free(port):
+            given.add(port)
+            return port
+    raise AssertionError("there are more ports than listeners")
+
+
+def is_free(port: int) -> bool:
+    """Try to listen on a port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

@@ -113,7 +113,7 @@ def values(delivery: Delivery) -> list[bytes | None]:
 async def take(home: Home, holder: str = "x", count: int = 10) -> list[bytes | None]:
     """Wait until something has come for a consumer, and return it."""
     sleeper = Sleeper()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             sleeper.woken.clear()
             home.routed.wait(sleeper)

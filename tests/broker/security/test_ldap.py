@@ -103,7 +103,7 @@ class Slapd:
         )
 
     def wait(self) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.tls_port)).close()

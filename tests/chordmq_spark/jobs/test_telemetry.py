@@ -53,7 +53,7 @@ async def dead_letters(node: RunningNode, topic: str, count: int) -> list[dict[s
     async with Consumer(node.bootstrap) as consumer:
         await consumer.assign_topic(topic)
         while len(found) < count:
-            chunk = await consumer.poll(10.0)
+            chunk = await consumer.poll(60.0)
             assert chunk is not None, f"{len(found)} of {count} came"
             found += [dict(record.headers) for record in chunk.records]
         assert await consumer.poll(0.3) is None, "one was written twice"

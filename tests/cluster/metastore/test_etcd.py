@@ -20,7 +20,7 @@ from chordmq.cluster.settings import ClusterSettings
 from chordmq.errors import StoreUnavailable, UnknownOutcome
 from tests.cluster.etcd_members import EtcdMembers
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from chordmq.cluster.metastore.store import (
     unchanged,
 )
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 async def test_what_was_put_is_found_with_its_revision(store: MetaStore) -> None:

@@ -126,7 +126,7 @@ async def test_a_group_with_a_consumer_shows_it_and_cannot_be_moved(
         settings = ConsumerSettings(group=GroupSettings(group=name))
         async with Consumer(node.bootstrap, settings) as consumer:
             await consumer.subscribe(name)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await anext(consumer)
             await consumer.commit()
             group = (await http.get(f"/v1/groups/{name}")).json()

@@ -212,7 +212,7 @@ async def test_a_client_that_reads_nothing_at_all_is_let_go(
     listener = Listener(ListenerSettings(port=0), SystemClock(), "http")
     app = application(Admin(metrics=Metrics(), waiting=list, info=dict, shared=shared))
     await listener.open(HttpFront(listener, app).connect)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(listener.run())
         with socket.create_connection(("127.0.0.1", listener.port)) as lazy:
             lazy.sendall(f"GET /v1/topics/orders/{path} HTTP/1.1\r\nHost: n\r\n\r\n".encode())

@@ -11,7 +11,7 @@ from pika.exceptions import AMQPError
 
 from tests.running_node import RunningNode
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 

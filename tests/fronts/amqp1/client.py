@@ -11,7 +11,7 @@ from proton.utils import BlockingConnection, BlockingReceiver, BlockingSender, L
 
 from tests.running_node import RunningNode
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 OFFSET = "rabbitmq:stream-offset-spec"
 
 

@@ -8,7 +8,7 @@ class Client:
     """A socket that speaks in frames."""
 
     def __init__(self, address: tuple[str, int], hello: str = "") -> None:
-        self.socket = socket.create_connection(address, timeout=20)
+        self.socket = socket.create_connection(address, timeout=60)
         if hello:
             self.send(hello.encode())
 

@@ -74,7 +74,7 @@ async def send(
     frame = memoryview(bytearray(schema.encode(request, version)))
     result = answer(APIS[key], call, frame, RequestHeader(key, version, 0, "test", 0))
     if asyncio.iscoroutine(result) or asyncio.isfuture(result):
-        result = await asyncio.wait_for(result, 5)
+        result = await asyncio.wait_for(result, 60)
     assert isinstance(result, list)
     body = b"".join(result)
     return schema.decode(message_of(key, "Response"), version, body)

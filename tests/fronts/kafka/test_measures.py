@@ -8,7 +8,7 @@ from tests.wire import METADATA, Wire, framed
 
 
 def metrics(node: RunningNode) -> dict[str, float]:
-    with urllib.request.urlopen(f"{node.http}/metrics", timeout=20) as answer:
+    with urllib.request.urlopen(f"{node.http}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.split()[-1]) for line in lines if line[0] != "#"}
 

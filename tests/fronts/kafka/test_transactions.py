@@ -125,7 +125,7 @@ async def write(broker: Broker, producer: Incarnation) -> None:
 
 async def completed(broker: Broker) -> None:
     prepared = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while broker.transactions.find("x").state in prepared:  # noqa: ASYNC110  nobody tells
             await asyncio.sleep(0)
 

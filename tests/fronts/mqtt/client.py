@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from chordmq.codecs.mqtt import properties as kinds
 from chordmq.codecs.mqtt.properties import NONE, Properties, read_properties, write_properties
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP = range(1, 8)
 SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT, AUTH = range(8, 16)
 

@@ -6,7 +6,7 @@ import struct
 from typing import Any, NamedTuple
 
 DATA, ACK, SUBSCRIBE, COMMIT_OFFSET, RESET, READY, DISCONNECT, HEARTBEAT = range(1, 9)
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "schema"
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 Address = tuple[str, int]
 Headers = tuple[tuple[str, bytes | None], ...]

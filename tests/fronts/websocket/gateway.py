@@ -12,7 +12,7 @@ from websockets.typing import Subprotocol
 from tests.running_node import RunningNode
 
 JSON, MSGPACK = "chordmq.json", "chordmq.msgpack"
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 class Gateway:

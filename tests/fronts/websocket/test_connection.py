@@ -37,7 +37,7 @@ class RawSocket:
     """A WebSocket after its handshake, without a library that would refuse to do wrong."""
 
     def __init__(self, node: RunningNode, *headers: str, early: bytes = b"") -> None:
-        self.socket = socket.create_connection(node.http_address, timeout=20)
+        self.socket = socket.create_connection(node.http_address, timeout=60)
         key = base64.b64encode(os.urandom(16)).decode()
         lines = [
             "GET /ws HTTP/1.1",
@@ -353,7 +353,7 @@ async def test_the_gateway_speaks_tls_as_http_does(name: str, tmp_path: Path) ->
     try:
         trusted = ssl.create_default_context()
         authority.configure_trust(trusted)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             client = await _connected(node, trusted)
         async with client:
             assert "welcome" in str(await client.recv())

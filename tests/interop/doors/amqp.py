@@ -7,7 +7,7 @@ import pika
 from tests.interop.doors.door import Sample
 from tests.running_node import RunningNode
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 KEY, TIME, NULL = "chordmq.key", "timestamp_in_ms", "chordmq.null"
 
 

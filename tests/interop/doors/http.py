@@ -63,7 +63,7 @@ class HttpRaw(Http):
     def consume(self, node: RunningNode, topic: str, count: int) -> list[Sample]:
         found: list[Sample] = []
         url = f"{node.http}/v1/topics/{topic}/stream"
-        with httpx.stream("GET", url, params={"encoding": BASE64}, timeout=20) as answer:
+        with httpx.stream("GET", url, params={"encoding": BASE64}, timeout=60) as answer:
             for line in answer.iter_lines():
                 if line.startswith("data: "):
                     found.append(_sample(json.loads(line.removeprefix("data: "))))

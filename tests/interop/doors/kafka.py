@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from tests.interop.doors.door import Sample
 from tests.running_node import RunningNode
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 SIZE_MAX = 4 * 1024 * 1024
 
 

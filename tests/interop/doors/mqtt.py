@@ -14,7 +14,7 @@ from paho.mqtt.properties import Properties
 from tests.interop.doors.door import Sample
 from tests.running_node import RunningNode
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 BASE64, NULL = ";base64", ";null"
 
 

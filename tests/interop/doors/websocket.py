@@ -13,7 +13,7 @@ from websockets.typing import Subprotocol
 from tests.interop.doors.door import Sample
 from tests.running_node import RunningNode
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 BASE64 = "base64"
 
 
