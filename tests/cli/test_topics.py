@@ -9,12 +9,13 @@ def test_a_topic_is_created_shown_changed_and_deleted(cli: CommandLine, name: st
     cli.ok("produce", name, stdin="a\nb\n")
 
     (row,) = [row for row in cli.ok("topics", "list", "--json").data if row["name"] == name]
+    (topic,) = cli.ok("--json", "topics", "describe", name).data
     assert row == {
         "name": name, "partitions": 3, "replicas": 1, "records": 2, "internal": False,
+        "id": topic["id"],
     }  # fmt: skip
     assert name in cli.ok("topics", "list").out
 
-    (topic,) = cli.ok("--json", "topics", "describe", name).data
     assert [part["partition"] for part in topic["partitions"]] == [0, 1, 2]
     assert sum(part["records"] for part in topic["partitions"]) == 2
     changed = {row["name"]: row["value"] for row in topic["settings"] if row["source"] == "topic"}

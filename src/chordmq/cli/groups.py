@@ -56,7 +56,7 @@ def list_groups(bootstrap: Bootstrap = None, as_json: Json = False) -> None:
     if as_json:
         show_json(rows)
         return
-    show_table(["GROUP", "STATE", "KIND"], [(r["group"], r["state"], r["kind"]) for r in rows])
+    show_table(["GROUP", "STATE", "KIND", "+PROTOCOL"], [tuple(row.values()) for row in rows])
 
 
 @app.command()
@@ -98,10 +98,11 @@ def describe(name: Name, bootstrap: Bootstrap = None, as_json: Json = False) -> 
         return
     show_facts({key: found[key] for key in ("group", "state", "assignor", "coordinator")})
     show_table(
-        ["MEMBER", "CLIENT", "HOST", "PARTITIONS"],
+        ["MEMBER", "+INSTANCE", "CLIENT", "HOST", "PARTITIONS"],
         [
             (
                 member["member_id"],
+                member["instance_id"],
                 member["client_id"],
                 member["host"],
                 " ".join(f"{row['topic']}:{row['partition']}" for row in member["partitions"]),

@@ -7,7 +7,7 @@ appears, without the rest.
 import os
 import sys
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import click
 import typer
@@ -23,7 +23,7 @@ from chordmq.cli.identity import (
     Token,
     User,
 )
-from chordmq.cli.options import Json, RootBootstrap
+from chordmq.cli.options import Json, RootBootstrap, forms, with_forms
 from chordmq.cli.output import EXIT_INTERRUPTED, EXIT_REFUSED
 from chordmq.version import VERSION
 
@@ -67,7 +67,10 @@ COMMANDS = {
 
 
 class Commands(TyperGroup):
-    """The subcommands of the table, in its order."""
+    """The subcommands of the table, in its order, and the forms of output before them."""
+
+    def __init__(self, *, params: list[click.Parameter], **rest: Any) -> None:
+        super().__init__(params=[*params, *forms()], **rest)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names for help and completion."""
@@ -85,7 +88,7 @@ class Commands(TyperGroup):
             found.command(cmd_name)(function)
         command = typer.main.get_command(found)
         command.name = cmd_name
-        return command
+        return with_forms(command)
 
 
 app = typer.Typer(

@@ -2,7 +2,10 @@
 
 from typing import Annotated
 
+import click
 import typer
+
+from chordmq.cli.output import FORM, Form
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
@@ -11,6 +14,51 @@ def _inherit(ctx: typer.Context, param: typer.CallbackParam, value: object) -> o
     """Take what stands before the subcommand when nothing stands after it."""
     root = ctx.find_root()
     return value or (root.params.get(str(param.name)) if root is not ctx else None)
+
+
+def _json(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> bool:
+    """Say whether a document is wanted, in which form ever; `-o` and `--yaml` decide first."""
+    chosen = ctx.meta.get(FORM)
+    return bool(_inherit(ctx, param, value)) if chosen is None else chosen in Form.DOCUMENTS
+
+
+def _choose(ctx: click.Context, param: click.Parameter, value: str | bool | None) -> None:
+    """Remember the form that `-o NAME` or `--yaml` asks for; a later context inherits it."""
+    if value:
+        ctx.meta[FORM] = Form.YAML if value is True else value
+
+
+def forms() -> list[click.Parameter]:
+    """Return the options that every command with `--json` has beside it."""
+    return [
+        click.Option(
+            ["--yaml"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_choose,
+            help="Print YAML instead of tables.",
+        ),
+        click.Option(
+            ["-o", "--output"],
+            type=click.Choice(Form.ALL),
+            is_eager=True,
+            expose_value=False,
+            callback=_choose,
+            help="Form of the output; wide shows more columns and cuts nothing.",
+        ),
+    ]
+
+
+def with_forms(command: click.Command) -> click.Command:
+    """Give a command, or each command of a group, the forms of output beside `--json`."""
+    if isinstance(command, click.Group):
+        for one in command.commands.values():
+            with_forms(one)
+    taken = {flag for param in command.params for flag in param.opts}
+    if "--json" in taken and "-o" not in taken:
+        command.params += forms()
+    return command
 
 
 BOOTSTRAP_HELP = (
@@ -36,7 +84,7 @@ RootBootstrap = Annotated[
 ]
 Json = Annotated[
     bool,
-    typer.Option("--json", callback=_inherit, help="Print JSON for programs instead of tables."),
+    typer.Option("--json", callback=_json, help="Print JSON for programs instead of tables."),
 ]
 Settings = Annotated[
     list[str] | None,

@@ -1,10 +1,11 @@
-"""What a command prints: tables for people, JSON for programs, and one line for a failure."""
+"""What a command prints: tables for people, JSON or YAML for programs, one line for a failure."""
 
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import click
 import typer
 
 if TYPE_CHECKING:
@@ -17,29 +18,51 @@ EXIT_CANNOT_CONNECT = 3
 EXIT_INTERRUPTED = 130
 
 PIPED_WIDTH = 240
+WIDE_WIDTH = 10_000
+FORM = "chordmq.form"
+"""Where the context of a command keeps the form that was asked for."""
+
+
+class Form:
+    """The forms of output, as `-o` names them."""
+
+    TABLE, WIDE, JSON, YAML = ALL = ("table", "wide", "json", "yaml")
+    DOCUMENTS = (JSON, YAML)
 
 
 def show_json(data: object) -> None:
-    """Print one JSON document."""
-    print(json.dumps(data, indent=2, ensure_ascii=False))
+    """Print one document: JSON, or the same as YAML where that was asked for."""
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    if _form() != Form.YAML:
+        print(text)
+        return
+    import yaml
+
+    plain = json.loads(text)
+    print(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, explicit_start=True), end="")
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table; columns whose name starts with `#` hold numbers and stand to the right."""
+    """Print a table; columns named `#…` hold numbers, those named `+…` are for the wide form."""
     from rich.table import Table
 
+    is_wide = _form() == Form.WIDE
+    shown = [number for number, name in enumerate(columns) if is_wide or not name.startswith("+")]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        is_number = column.startswith("#")
+    for name in (columns[number].removeprefix("+") for number in shown):
+        is_number = name.startswith("#")
         table.add_column(
-            column.removeprefix("#"),
+            name.removeprefix("#"),
             justify="right" if is_number else "left",
             no_wrap=is_number,
             overflow="fold",
         )
     for row in rows:
-        table.add_row(*(_text(cell) for cell in row))
-    console().print(table)
+        table.add_row(*(_text(row[number]) for number in shown))
+    out = console()
+    if is_wide:
+        out.width = WIDE_WIDTH
+    out.print(table)
 
 
 def show_facts(facts: Mapping[str, object]) -> None:
@@ -96,6 +119,12 @@ def progress(unit: str) -> "Progress":
 def thousands(number: float) -> str:
     """Write a number so that people can read it."""
     return f"{number:,.0f}"
+
+
+def _form() -> str | None:
+    """Return the form that the running command was asked for by `-o` or `--yaml`."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get(FORM) if context else None
 
 
 def _text(cell: object) -> str:

@@ -49,6 +49,7 @@ def list_topics(
 
     \b
       chordmq topics list
+      chordmq topics list -o wide
       chordmq topics list --json | jq -r '.[].name'
     """
     rows = run(_list(address(bootstrap), internal), as_json=as_json)
@@ -56,12 +57,17 @@ def list_topics(
         show_json(rows)
         return
     show_table(
-        ["TOPIC", "#PARTITIONS", "#REPLICAS", "#RECORDS"],
-        [(row["name"], row["partitions"], row["replicas"], row["records"]) for row in rows],
+        ["TOPIC", "#PARTITIONS", "#REPLICAS", "#RECORDS", "+INTERNAL", "+ID"],
+        [
+            [row[key] for key in ("name", "partitions", "replicas", "records", "internal", "id")]
+            for row in rows
+        ],
     )
 
 
 async def _list(bootstrap: str, internal: bool) -> list[dict[str, Any]]:
+    from uuid import UUID
+
     from chordmq.client.admin import Admin
 
     async with Admin(bootstrap, connection()) as admin:
@@ -80,6 +86,7 @@ async def _list(bootstrap: str, internal: bool) -> list[dict[str, Any]]:
                     for start, end in [ends[info.name, part.index]]
                 ),
                 "internal": info.internal,
+                "id": str(UUID(bytes=bytes(info.topic_id))),
             }
             for info in topics
         ]
@@ -106,8 +113,10 @@ def describe(
         return
     for topic in found:
         show_facts({"topic": topic["name"], "id": topic["id"]})
-        columns = ["#PARTITION", "#LEADER", "REPLICAS", "IN SYNC", "#START", "#END", "#RECORDS"]
-        keys = ["partition", "leader", "replicas", "in_sync", "start", "end", "records"]
+        columns = ["#PARTITION", "#LEADER", "+#EPOCH", "REPLICAS", "IN SYNC"]
+        columns += ["#START", "#END", "#RECORDS"]
+        keys = ["partition", "leader", "leader_epoch", "replicas", "in_sync"]
+        keys += ["start", "end", "records"]
         show_table(columns, [[_cell(row[key]) for key in keys] for row in topic["partitions"]])
         shown = [row for row in topic["settings"] if settings or row["source"] == "topic"]
         if shown:
