@@ -44,5 +44,5 @@ def running_mongod(directory: Path) -> Iterator[str]:
         raise AssertionError(log.read_text()[-2000:]) from error
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
         shutil.rmtree(data, ignore_errors=True)

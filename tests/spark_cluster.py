@@ -49,7 +49,7 @@ class SparkCluster:
         """End everything, with what the workers have started."""
         for process in self._processes:
             kill_tree(process.pid)
-            process.wait(30)
+            process.wait(60)
 
     def pids(self, what: str) -> list[int]:
         """Return the processes on the workers whose command line names something."""

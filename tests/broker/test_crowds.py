@@ -48,7 +48,7 @@ def test_the_copies_of_a_popular_partition_share_its_readers(tmp_path: Path) -> 
     """A7, C17: readers are spread over replicas, and none misses or repeats a record on its way."""
     with RunningCluster(tmp_path, count=4, settings=SETTINGS) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        admin.create_topics([NewTopic("news", 1, replication_factor=3)])["news"].result(20)
+        admin.create_topics([NewTopic("news", 1, replication_factor=3)])["news"].result(60)
         readers = [Reader(cluster.bootstrap) for _ in range(READERS)]
         for reader in readers:
             reader.start()
@@ -59,7 +59,7 @@ def test_the_copies_of_a_popular_partition_share_its_readers(tmp_path: Path) -> 
             for _ in range(5):
                 if (number := next(numbers, None)) is not None:
                     producer.produce("news", b"%d" % number, partition=0)
-            producer.flush(10)
+            producer.flush(60)
             out = [node.metric("chordmq_bytes_out_total") for node in cluster.nodes.values()]
             return sum(size > 0 for size in out) >= 3
 
@@ -70,7 +70,7 @@ def test_the_copies_of_a_popular_partition_share_its_readers(tmp_path: Path) -> 
         until(lambda: len({redirected(away) for _ in range(9)}) == 3)
         for number in numbers:
             producer.produce("news", b"%d" % number, partition=0)
-        producer.flush(20)
+        producer.flush(60)
         for reader in readers:
-            reader.join(30)
+            reader.join(60)
             assert reader.values == list(range(COUNT))

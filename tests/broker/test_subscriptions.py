@@ -109,8 +109,8 @@ def test_a_hundred_thousand_filters_do_not_make_a_look_up_slow() -> None:
         )
     tree.add("iot/+/+/telemetry/#", -1)
     names = [f"iot/devices/{chance.randrange(100_000)}/telemetry/temperature" for _ in range(2_000)]
-    began = time.perf_counter()
+    began = time.process_time()
     found = [tree.find(name) for name in names]
-    took_us = (time.perf_counter() - began) / len(names) * 1e6
+    took_us = (time.process_time() - began) / len(names) * 1e6
     assert all(-1 in one and len(one) <= 2 for one in found)
     assert took_us < 200, f"{took_us:.0f} µs per look-up"  # about 5 on an idle machine

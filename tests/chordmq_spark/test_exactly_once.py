@@ -41,7 +41,12 @@ from tests.spark_cluster import (
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600)]
 
-MESSAGES, DEVICES = 200_000, 500
+MESSAGES = int(os.environ.get("CHORDMQ_KILLED_MESSAGES", "200_000"))
+PARTS = os.environ.get(
+    "CHORDMQ_KILLED_PARTS", "broker,driver,archiver,executor,python worker"
+).split(",")
+"""Fewer messages and parts are for those who look for the reason of a failure."""
+DEVICES = 500
 ALERT_EVERY, BAD_EVERY, REPEATED_EVERY = 100, 50, 20
 KILLS, CHUNK, PAUSE_S = 10, 500, 0.1
 DEADLINE_S = 600.0
@@ -72,7 +77,7 @@ class Program:
         """Kill it with everything below it: Python, and the JVM of the driver."""
         if self._process is not None:
             kill_tree(self._process.pid)
-            self._process.wait(30)
+            self._process.wait(60)
 
 
 def message(number: int) -> tuple[str, bytes]:
@@ -129,7 +134,6 @@ class Stage:
                     os.kill(pid, signal.SIGKILL)
 
 
-PARTS = ("broker", "driver", "archiver", "executor", "python worker")
 TOOL = [sys.executable, "-m", "chordmq"]
 
 

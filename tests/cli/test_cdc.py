@@ -145,7 +145,7 @@ def test_two_pipelines_are_compared_key_by_key(
                 "source": {"lsn": lsn},
             }  # fmt: skip
             producer.produce(f"{prefix}.public.items", json.dumps(event), json.dumps({"id": key}))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     file = written(tmp_path, config, node)
     outcome = cli("cdc", "compare", file, "--with", f"{name}-other", "--json")
     assert outcome.status == 1

@@ -54,9 +54,9 @@ asyncio.run(keep_running(node, print))
         (child,) = map(int, children.read_text().split())
         ended = os.pidfd_open(child)
         parent.send_signal(signal.SIGKILL)
-        parent.wait(10)
+        parent.wait(60)
         assert select.select([ended], [], [], 30.0)[0], "the child outlived its parent"
         os.close(ended)
     finally:
         parent.kill()
-        parent.wait(10)
+        parent.wait(60)

@@ -189,6 +189,6 @@ def test_an_interrupted_producer_ends_at_once_with_what_it_was_given_stored(
         producer.stdin.flush()
         assert cli.ok("consume", name, "-n", "1", "--follow").lines == ["typed"]
         producer.send_signal(signal.SIGINT)
-        assert producer.wait(20) == 130
+        assert producer.wait(60) == 130
         assert producer.stderr is not None
         assert producer.stderr.read() == "chordmq: interrupted\n"

@@ -225,7 +225,7 @@ def test_up_needs_no_configuration_and_says_what_to_do_next(tmp_path: Path) -> N
             assert line, f"the node ended: {shown}"
             shown += line
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     assert f"127.0.0.1:{kafka}" in shown
     assert f"http://127.0.0.1:{http}/metrics" in shown
     assert f"chordmq -b 127.0.0.1:{kafka} produce hello" in shown

@@ -36,7 +36,7 @@ def test_a_node_runs_an_application_and_starts_it_again(tmp_path: Path) -> None:
         node.start()
         producer = Producer({"bootstrap.servers": node.bootstrap})
         producer.produce("orders", b"one")
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         seen = tmp_path / "seen.txt"
         deadline = time.monotonic() + 60
         while not seen.exists() or not seen.read_text():

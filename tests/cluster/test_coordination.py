@@ -44,7 +44,7 @@ def admin(node: RunningNode) -> AdminClient:
 
 
 def create(node: RunningNode, topic: NewTopic) -> None:
-    admin(node).create_topics([topic])[topic.topic].result(20)
+    admin(node).create_topics([topic])[topic.topic].result(60)
 
 
 def everywhere(cluster: RunningCluster, is_so: Callable[[RunningNode], bool]) -> None:
@@ -76,7 +76,7 @@ def test_a_topic_is_on_all_nodes_within_a_second(cluster: RunningCluster, name: 
     create(one, NewTopic(name, 6, 3))
     everywhere(cluster, lambda node: count(node, name) == 6)
 
-    admin(two).create_partitions([NewPartitions(name, 8)])[name].result(20)
+    admin(two).create_partitions([NewPartitions(name, 8)])[name].result(60)
     everywhere(cluster, lambda node: count(node, name) == 8)
     leaders = {part.leader for part in partitions(three, name).values()}
     assert leaders == {1, 2, 3}
@@ -84,7 +84,7 @@ def test_a_topic_is_on_all_nodes_within_a_second(cluster: RunningCluster, name: 
         assert sorted(part.replicas) == sorted(part.isrs) == [1, 2, 3]
         assert part.leader == part.replicas[0]
 
-    admin(three).delete_topics([name])[name].result(20)
+    admin(three).delete_topics([name])[name].result(60)
     everywhere(cluster, lambda node: count(node, name) == 0)
     everywhere(cluster, lambda node: not list((node.data / "topics").glob(f"{name}-*")))
 
@@ -94,10 +94,10 @@ def test_settings_and_acls_reach_every_node(cluster: RunningCluster, name: str) 
     create(one, NewTopic(name, 1, 3))
     change = ConfigEntry("retention.ms", "12345", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[change])
-    admin(two).incremental_alter_configs([resource])[resource].result(20)
+    admin(two).incremental_alter_configs([resource])[resource].result(60)
 
     def retention() -> str:
-        rows = admin(three).describe_configs([resource])[resource].result(20)
+        rows = admin(three).describe_configs([resource])[resource].result(60)
         return str(rows["retention.ms"].value)
 
     until(lambda: retention() == "12345", SOON_S)
@@ -105,7 +105,7 @@ def test_settings_and_acls_reach_every_node(cluster: RunningCluster, name: str) 
         ResourceType.TOPIC, name, ResourcePatternType.LITERAL, "User:ann", "*",
         AclOperation.READ, AclPermissionType.ALLOW,
     )  # fmt: skip
-    admin(two).create_acls([binding])[binding].result(20)
+    admin(two).create_acls([binding])[binding].result(60)
     until(lambda: name in json.dumps(http(three, "/v1/acls")), SOON_S)
 
 
@@ -118,7 +118,7 @@ def test_the_same_topic_is_created_once_by_whoever_is_quicker(
     outcomes = []
     for future in futures:
         try:
-            future.result(20)
+            future.result(60)
             outcomes.append("created")
         except KafkaException as error:
             outcomes.append(error.args[0].name())
@@ -203,7 +203,7 @@ def test_a_killed_controller_is_replaced_and_a_store_that_is_away_stops_no_traff
         )
         # As long as nodes can be sure of their leases; then they stop, and do not lie.
         producer.produce("t", b"without a store", on_delivery=lambda e, m: acked.append(e))
-        producer.flush(10)
+        producer.flush(60)
         assert acked == [None]
         with pytest.raises(KafkaException):
             create(others[0], NewTopic("u", 1, 2))

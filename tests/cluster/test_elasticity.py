@@ -53,7 +53,7 @@ def test_a_node_that_joins_gets_its_share_and_one_that_is_gone_is_replaced(tmp_p
     settings = {"cluster.rebalance_delay_s": "1", "cluster.moves_max": "8"}
     with RunningCluster(tmp_path, settings=settings) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        admin.create_topics([NewTopic("t", 12, 3)])["t"].result(20)
+        admin.create_topics([NewTopic("t", 12, 3)])["t"].result(60)
         produce(cluster, "t")
 
         cluster.add(4).start()

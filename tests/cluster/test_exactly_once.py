@@ -110,7 +110,7 @@ def coordinator(cluster: RunningCluster) -> int:
     """Return the node that looks after the copier's group."""
     client = admin(cluster)
     [future] = client.describe_consumer_groups(["copier"]).values()
-    node = future.result(30).coordinator
+    node = future.result(60).coordinator
     assert node is not None
     return int(node.id)
 

@@ -28,7 +28,7 @@ def create(cluster: RunningCluster, name: str, partitions: int = 1, copies: int 
     topic = NewTopic(name, partitions, copies, config={"min.insync.replicas": "2"})
     client = admin(cluster)
     [future] = client.create_topics([topic]).values()
-    future.result(30)
+    future.result(60)
     until(lambda: len(in_sync(cluster, name)) == copies)
 
 

@@ -35,7 +35,7 @@ def coordinator(cluster: RunningCluster) -> int:
     """Return the node that looks after the group."""
     client = admin(cluster)
     [future] = client.describe_consumer_groups([GROUP]).values()
-    return int(future.result(30).coordinator.id)
+    return int(future.result(60).coordinator.id)
 
 
 def committed(cluster: RunningCluster, topic: str) -> dict[int, int]:

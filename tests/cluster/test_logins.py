@@ -56,7 +56,7 @@ def test_whoever_is_let_in_by_one_node_is_let_in_by_all(tmp_path: Path) -> None:
         with cluster:
             one, two, three = cluster.nodes.values()
             admin = AdminClient(login(one, "admin", "secret"))
-            admin.create_topics([NewTopic("t", 3, 3)])["t"].result(20)
+            admin.create_topics([NewTopic("t", 3, 3)])["t"].result(60)
 
             ask(two, "POST", "/v1/users", {"name": "ann", "password": "pencil"})
             until(lambda: "ann" in json.dumps(ask(three, "GET", "/v1/users")), 1)
@@ -76,5 +76,5 @@ def test_whoever_is_let_in_by_one_node_is_let_in_by_all(tmp_path: Path) -> None:
 def _outcome(producer: Producer) -> str:
     outcomes: list[Any] = []
     producer.produce("t", b"x", on_delivery=lambda error, _: outcomes.append(error))
-    producer.flush(10)
+    producer.flush(60)
     return outcomes[0].name() if outcomes and outcomes[0] else "written"

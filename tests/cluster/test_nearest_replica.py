@@ -28,7 +28,7 @@ def test_a_consumer_reads_from_the_copy_in_its_rack(cluster: RunningCluster) -> 
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for number in range(COUNT):
         producer.produce("news", str(number), partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     first = leader(cluster, "news")
     near = next(number for number in cluster.nodes if number != first)
     served = cluster.nodes[near].metric("chordmq_kafka_bytes_out_total")

@@ -80,7 +80,7 @@ class JavaProducer:
         """Have all acknowledged that was sent, and wait for the end."""
         self._process.terminate()  # it closes its producer, which flushes
         self._reading.join(120)
-        self._process.wait(30)
+        self._process.wait(60)
 
     def close(self) -> None:
         """End the process, whatever its state."""

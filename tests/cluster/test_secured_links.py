@@ -17,7 +17,7 @@ def test_nodes_with_certificates_replicate_and_others_are_kept_out(tmp_path: Pat
     secured = certificates(tmp_path / "ours", trustme.CA())
     with RunningCluster(tmp_path, settings=secured) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        admin.create_topics([NewTopic("t", 3, replication_factor=3)])["t"].result(20)
+        admin.create_topics([NewTopic("t", 3, replication_factor=3)])["t"].result(60)
         until(lambda: produced(cluster.bootstrap))
         assert sum(node.metric("chordmq_link_up") for node in cluster.nodes.values()) == 6
         stranger = cluster.add(4)
@@ -47,7 +47,7 @@ def produced(bootstrap: str) -> bool:
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     for number in range(300):
         producer.produce("t", b"%d" % number, on_delivery=lambda error, _: failed.append(error))
-    return producer.flush(20) == 0 and failed == [None] * 300
+    return producer.flush(60) == 0 and failed == [None] * 300
 
 
 def failures(cluster: RunningCluster) -> float:

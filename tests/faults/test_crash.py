@@ -64,7 +64,7 @@ class Sender:
 
 def create_topic(node: RunningNode, name: str, partitions: int = 1, **settings: str) -> str:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(20)
+    admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(60)
     return name
 
 

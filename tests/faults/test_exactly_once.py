@@ -124,7 +124,7 @@ def strike_and_count(own: RunningNode, workers: Workers) -> None:
         workers.keep_alive()
         for number in range(sent, sent + INPUTS_PER_ROUND):
             feeder.produce("in", key=str(number), value=str(number))
-        assert feeder.flush(30) == 0
+        assert feeder.flush(60) == 0
         sent += INPUTS_PER_ROUND
         time.sleep(chance.uniform(0.1, 2.0))  # not to wait for anything: when to strike
         strike(chance, own, workers)
@@ -153,7 +153,7 @@ def create(bootstrap: str) -> None:
     wanted = [NewTopic("in", PARTITIONS, 1), NewTopic("out", PARTITIONS, 1)]
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics(wanted).values():
-        future.result(20)
+        future.result(60)
 
 
 def results(bootstrap: str, workers: Workers, wanted: int) -> Counter[str]:

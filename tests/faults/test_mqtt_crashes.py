@@ -122,7 +122,7 @@ def test_crashes_lose_nothing_and_repeat_nothing_of_qos_2(own_node: RunningNode,
     chance = random.Random(qos)
     reader, writer = Reader(own_node, "crash/a", qos), Writer(own_node, "crash/a", qos)
     reader.start()
-    assert reader.ready.wait(30)
+    assert reader.ready.wait(60)
     writer.start()
     for _ in range(CRASHES):
         time.sleep(chance.uniform(0.2, 1.0))

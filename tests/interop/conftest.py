@@ -67,7 +67,7 @@ def create_topic(admin: AdminClient, address: tuple[str, int], name: str) -> Cre
     def create(*, partitions: int = 1, suffix: str = "", **settings: str) -> str:
         config = {setting.replace("_", "."): value for setting, value in settings.items()}
         wanted = NewTopic(name + suffix, partitions, 1, config=config)
-        admin.create_topics([wanted])[wanted.topic].result(20)
+        admin.create_topics([wanted])[wanted.topic].result(60)
         with Wire(address) as wire:
             # Apache Kafka answers before it leads the new partitions; a retry asks again.
             while wire.fetch(wanted.topic, 0).error_code is not ErrorCode.none:

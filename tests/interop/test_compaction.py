@@ -52,7 +52,7 @@ def fill(bootstrap: str) -> None:
     }
     topic = NewTopic(TOPIC, 1, 1, config=settings)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([topic])[TOPIC].result(20)
+    admin.create_topics([topic])[TOPIC].result(60)
     # Small batches, so that whole ones go and gaps are left.
     producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 3, "acks": "all"})
     producer.produce(TOPIC, b"early", b"only once")
@@ -60,7 +60,7 @@ def fill(bootstrap: str) -> None:
     for number in range(ROUNDS):
         for key in range(KEYS):
             producer.produce(TOPIC, b"%d" % number + b"." * 1500, b"key-%d" % key)
-        producer.flush(20)
+        producer.flush(60)
 
 
 def log_bytes(node: RunningNode) -> int:

@@ -92,7 +92,7 @@ def test_a_newcomer_makes_a_topic_and_sees_messages_come(page: Page, own_node: R
     expect(page.locator(".live")).to_contain_text("live,")
     producer = Producer({"bootstrap.servers": own_node.bootstrap})
     producer.produce("greetings", key="door-1", value="hello from librdkafka")
-    producer.flush(10)
+    producer.flush(60)
     expect(messages(page).filter(has_text="hello from librdkafka")).to_have_count(1)
 
 

@@ -39,7 +39,7 @@ def start() -> Iterator[Start]:
 
 def create(node: RunningNode, name: str, partitions: int = PARTITIONS) -> str:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
     return name
 
 
@@ -47,7 +47,7 @@ def produce(node: RunningNode, topic: str, values: range, partitions: int = PART
     producer = Producer({"bootstrap.servers": node.bootstrap})
     for value in values:
         producer.produce(topic, str(value).encode(), partition=value % partitions)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def total(*members: GroupMember) -> Counter[str]:
@@ -63,7 +63,7 @@ def all_committed(node: RunningNode, group: str, count: int) -> Callable[[], boo
 
     def is_committed() -> bool:
         asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        parts = asked[group].result(10).topic_partitions or []
+        parts = asked[group].result(60).topic_partitions or []
         committed: int = sum(max(part.offset, 0) for part in parts)
         return committed == count
 
@@ -93,7 +93,7 @@ def test_members_share_partitions_and_take_over_from_one_that_is_killed(
     until(all_read(range(300), first, second), first)
     first.leave()
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    (group,) = (done.result(10) for done in admin.describe_consumer_groups([name]).values())
+    (group,) = (done.result(60) for done in admin.describe_consumer_groups([name]).values())
     assert not group.members
 
 

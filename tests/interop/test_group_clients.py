@@ -166,7 +166,7 @@ def test_a_static_member_that_restarts_disturbs_nobody(
         with members(1, bootstrap, name, topic, group_instance_id="two") as (again,):
             until(lambda: again.partitions() == held, one, again)
             assert one.events == events
-            (group,) = (f.result(10) for f in admin.describe_consumer_groups([name]).values())
+            (group,) = (f.result(60) for f in admin.describe_consumer_groups([name]).values())
             assert group.state is ConsumerGroupState.STABLE
             assert {member.group_instance_id for member in group.members} == {"one", "two"}
 
@@ -314,19 +314,19 @@ def test_an_administrator_sees_resets_and_deletes_groups(
     with members(1, bootstrap, name, topic, client_id="me") as (member,):
         until(lambda: len(member.values) == 10, member)
         member.consumer.commit(asynchronous=False)
-        listed = {g.group_id: g.state for g in admin.list_consumer_groups().result(10).valid}
+        listed = {g.group_id: g.state for g in admin.list_consumer_groups().result(60).valid}
         assert listed[name] is ConsumerGroupState.STABLE
-        (group,) = (f.result(10) for f in admin.describe_consumer_groups([name]).values())
+        (group,) = (f.result(60) for f in admin.describe_consumer_groups([name]).values())
         (described,) = group.members
         assert (described.client_id, described.host) == ("me", "/127.0.0.1")
         assert {p.partition for p in described.assignment.topic_partitions} == {0, 1}
         with pytest.raises(KafkaException) as raised:
-            admin.delete_consumer_groups([name])[name].result(10)
+            admin.delete_consumer_groups([name])[name].result(60)
         assert raised.value.args[0].code() == KafkaError.NON_EMPTY_GROUP
     wanted = ConsumerGroupTopicPartitions(name, [TopicPartition(topic, 0, 2)])
-    admin.alter_consumer_group_offsets([wanted])[name].result(10)
+    admin.alter_consumer_group_offsets([wanted])[name].result(60)
     offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])
-    found = {p.partition: p.offset for p in offsets[name].result(10).topic_partitions}
+    found = {p.partition: p.offset for p in offsets[name].result(60).topic_partitions}
     assert found == {0: 2, 1: 5}
-    admin.delete_consumer_groups([name])[name].result(10)
-    assert name not in {g.group_id for g in admin.list_consumer_groups().result(10).valid}
+    admin.delete_consumer_groups([name])[name].result(60)
+    assert name not in {g.group_id for g in admin.list_consumer_groups().result(60).valid}

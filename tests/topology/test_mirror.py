@@ -20,8 +20,8 @@ def produce(node: RunningNode, values: Sequence[str]) -> None:
     for number, value in enumerate(values):
         producer.produce("orders", value.encode(), partition=number % 2)
         if number % 50 == 0:
-            producer.flush(30)
-    assert producer.flush(30) == 0
+            producer.flush(60)
+    assert producer.flush(60) == 0
 
 
 def consume(

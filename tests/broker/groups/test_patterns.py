@@ -24,7 +24,7 @@ def test_what_cannot_be_understood_is_refused(pattern: str) -> None:
 def test_no_pattern_takes_long() -> None:
     """C11: a name of the greatest length against patterns that make others backtrack."""
     assert len("(a*)*" * 10) < PATTERN_LENGTH_MAX
-    begin = time.perf_counter()
+    begin = time.process_time()
     for pattern in ("(a+)+b", "(a*)*" * 10 + "b", "(a|aa)+b", ".*" * 100 + "b"):
         assert not matches(pattern, "a" * 249)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2

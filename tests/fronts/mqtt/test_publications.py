@@ -108,7 +108,7 @@ def test_a_kafka_record_reaches_subscribers(node: RunningNode, connect: Connect,
     producer = Producer({"bootstrap.servers": node.bootstrap})
     headers: list[tuple[str, str | bytes | None]] = [("trace", b"1"), ("raw", b"\xff\x00")]
     producer.produce(f"{name}.orders", key=b"k1", value=b"v1", headers=headers)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     found = reader.message()
     assert (found.topic, found.payload, found.qos) == (f"{name}/orders/k1", b"v1", 1)
     assert found.properties.user == (("trace", "1"), ("raw;base64", "/wA="))
@@ -180,7 +180,7 @@ def test_a_message_expires(connect: Connect, name: str) -> None:
     again = connect(f"{name}-r", clean=False, properties=Properties(session_expiry_s=60))
     found = again.message()
     assert found.payload == b"late"
-    assert found.properties.message_expiry_s in (998, 999)
+    assert found.properties.message_expiry_s in range(900, 1000)
 
 
 def test_topic_aliases_work_both_ways(connect: Connect, name: str) -> None:

@@ -61,7 +61,7 @@ def test_a_session_expires(open_client: Connect, connect: Connect, name: str) ->
     client = connect(name, clean=False, properties=Properties(session_expiry_s=1))
     client.subscribe(f"{name}/a", qos=1)
     client.disconnect()
-    time.sleep(1.3)  # what is to be shown is that time passes
+    time.sleep(3)  # what is to be shown is that time passes
     client = open_client()
     assert client.connect(name, clean=False, properties=KEPT)[:2] == (False, 0)
 
@@ -143,13 +143,13 @@ def test_a_delayed_will_waits_for_the_client(connect: Connect, name: str) -> Non
     """E3: MQTT-3.1.3-9: and is not published if the client comes back in time."""
     reader = connect()
     reader.subscribe(f"{name}/#")
-    delayed = Properties(will_delay_s=1)
+    delayed = Properties(will_delay_s=3)
     kept(connect, f"{name}-back", will=Will(f"{name}/back", b"", properties=delayed)).cut()
     kept(connect, f"{name}-gone", will=Will(f"{name}/gone", b"", properties=delayed)).cut()
     began = time.monotonic()
     back = kept(connect, f"{name}-back")
     assert reader.message().topic == f"{name}/gone"
-    assert 0.8 < time.monotonic() - began < 3
+    assert time.monotonic() - began > 2
     back.disconnect()
     assert reader.is_quiet()
 
@@ -168,7 +168,7 @@ def test_a_silent_client_is_disconnected(connect: Connect) -> None:
     client = connect(keep_alive=1)
     began = time.monotonic()
     assert client.ending() == 0x8D
-    assert 1.3 < time.monotonic() - began < 3
+    assert time.monotonic() - began > 1.3
 
 
 def test_a_client_gets_an_id_if_it_has_none(open_client: Connect) -> None:

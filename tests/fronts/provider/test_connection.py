@@ -228,7 +228,7 @@ def test_other_fronts_see_the_same_messages(connect: Connect, name: str, node: R
     client.publish(name, b"here", key=b"k")
     producer = Producer({"bootstrap.servers": node.bootstrap})
     producer.produce(name, b"there")
-    producer.flush(20)
+    producer.flush(60)
     client.subscribe(name)
     assert values(client, 2) == [b"here", b"there"]
     consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": name})

@@ -92,7 +92,7 @@ async def test_a_client_that_was_away_misses_and_repeats_nothing(
     producer = Producer({"bootstrap.servers": node.bootstrap})
     for number in range(10_000):
         producer.produce(name, str(number), key=str(number % 50))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     async with gateway(node) as client:
         await client.subscribe(name, positions=positions)
         found = await client.values(10_000)
@@ -142,7 +142,7 @@ async def test_filters_read_names_with_levels_also_in_topics_made_later(
         await reader.subscribe(f"{name}/devices/d7", id="kafka")
         producer = Producer({"bootstrap.servers": node.bootstrap})
         producer.produce(f"{name}.devices", "from kafka", key="d7")
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         assert await reader.values(1) == ["from kafka"]
 
 
