@@ -113,6 +113,26 @@ async def test_records_are_given_once_and_settled(broker: Broker, consumer: Cons
     assert acquired(answer) == [(1, 1, 2)]
 
 
+async def test_all_counts_that_is_said_of_a_partition_named_twice(
+    broker: Broker, consumer: Consumer
+) -> None:
+    """C4, A3: what is confirmed is settled, however the request is built."""
+    await produce(broker, b"a", b"b", b"c")
+    assert acquired(await consumer.fetch(0)) == [(0, 2, 1)]
+    batches = [acknowledge_messages.AcknowledgementBatch(n, n, [ACCEPT]) for n in range(3)]
+    rows = [acknowledge_messages.AcknowledgePartition(0, [batch]) for batch in batches]
+    topics = [
+        acknowledge_messages.AcknowledgeTopic(consumer.topic, rows[:2]),
+        acknowledge_messages.AcknowledgeTopic(consumer.topic, rows[2:]),
+    ]
+    asked = ShareAcknowledgeRequest(
+        group_id="g", member_id="m", share_session_epoch=1, topics=topics
+    )
+    assert row(await consumer.ask(asked)).error_code == 0
+    (cursor,) = broker.cursors.of_group("g")
+    assert cursor.start == 3
+
+
 async def test_the_records_field_is_never_null(broker: Broker, consumer: Consumer) -> None:
     await produce(broker, b"a")
     await consumer.fetch(0)

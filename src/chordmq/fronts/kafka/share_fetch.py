@@ -34,8 +34,8 @@ IN_BATCHES = 0
 MEMORY_SHARE = 8
 ANSWER_SIZE_MIN = 64 * 1024
 
-Batches = Iterable[AcknowledgementBatch | acknowledge_messages.AcknowledgementBatch]
-Answers = dict[Place, Batches]
+Batch = AcknowledgementBatch | acknowledge_messages.AcknowledgementBatch
+Answers = dict[Place, list[Batch]]
 
 
 async def share_fetch(call: Call, request: ShareFetchRequest) -> ShareFetchResponse:
@@ -68,11 +68,7 @@ async def share_acknowledge(
     call: Call, request: ShareAcknowledgeRequest
 ) -> ShareAcknowledgeResponse:
     """Take a consumer's answers; what is confirmed is in the log."""
-    answers: Answers = {
-        (topic.topic_id, row.partition_index): row.acknowledgement_batches
-        for topic in request.topics
-        for row in topic.partitions
-    }
+    answers = _answers(request)
     try:
         call.check(Operation.READ, Kind.GROUP, request.group_id or "")
         if request.share_session_epoch == FIRST_EPOCH:
@@ -96,13 +92,19 @@ async def share_acknowledge(
     )
 
 
+def _answers(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Answers:
+    """Return all answers about each partition, also if a request names it more than once."""
+    answers: Answers = {}
+    for topic in request.topics:
+        for row in topic.partitions:
+            answers.setdefault((topic.topic_id, row.partition_index), []).extend(
+                row.acknowledgement_batches
+            )
+    return answers
+
+
 def _answers_of_fetch(request: ShareFetchRequest) -> Answers:
-    answers: Answers = {
-        (topic.topic_id, row.partition_index): row.acknowledgement_batches
-        for topic in request.topics
-        for row in topic.partitions
-        if row.acknowledgement_batches
-    }
+    answers = {place: batches for place, batches in _answers(request).items() if batches}
     if answers and request.share_session_epoch == FIRST_EPOCH:
         raise InvalidRequest("The first fetch of a session has nothing to acknowledge.")
     if request.is_renew_ack and (request.max_records or request.max_bytes or request.max_wait_ms):
@@ -153,7 +155,7 @@ async def _settle(
     return refused
 
 
-def _checked(batches: Batches, *, may_renew: bool) -> list[Answer]:
+def _checked(batches: Iterable[Batch], *, may_renew: bool) -> list[Answer]:
     """Return the answers of one partition; they must be in order and not overlap."""
     found: list[Answer] = []
     for batch in batches:
