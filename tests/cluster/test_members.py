@@ -1,6 +1,7 @@
 """Who is in the cluster, as the store's image shows it."""
 
 from chordmq.clock import SystemClock
+from chordmq.cluster.elections import Rules, elected
 from chordmq.cluster.image import Image
 from chordmq.cluster.members import NO_BROKER, Members
 from chordmq.cluster.metastore.store import Delete, Put
@@ -68,7 +69,9 @@ async def test_new_partitions_go_to_brokers_that_live(shared_store: UnreliableSt
     assert {one for state in states for one in state.replicas} == {1, 2, 4}
     assert all(state.leader == state.replicas[0] for state in states)
     assert members.begin((3, 1)) == PartitionState(replicas=(3, 1), leader=1, isr=(1,))
-    assert members.begin((3,)).leader == NO_BROKER
+    begun = members.begin((3,))
+    assert begun == PartitionState(replicas=(3,), leader=NO_BROKER, isr=(3,))
+    assert elected(begun, [3], Rules()).leader == 3, "it is led as soon as somebody can"
 
 
 def test_a_node_alone_is_everybody(database: Database) -> None:

@@ -83,11 +83,13 @@ class Members:
         return [self.begin(replicas) for replicas in proposed[partitions.start :]]
 
     def begin(self, replicas: tuple[int, ...]) -> PartitionState:
-        """Return the first state of a partition that these brokers are to hold."""
+        """Return the first state of a partition that these brokers are to hold.
+
+        Nothing is written yet: where none of them lives, whoever comes first may lead.
+        """
         live = tuple(broker for broker in replicas if self.is_live(broker))
-        return PartitionState(
-            replicas=replicas, leader=live[0] if live else NO_BROKER, isr=tuple(sorted(live))
-        )
+        leader = live[0] if live else NO_BROKER
+        return PartitionState(replicas=replicas, leader=leader, isr=tuple(sorted(live or replicas)))
 
     def placement(self) -> Placement:
         """Return the ring of the brokers that live."""
