@@ -283,6 +283,14 @@ def test_each_fault_of_a_connect_has_its_reason(data: bytes, reason: Reason) -> 
     assert fresh.fault.reason is reason
 
 
+@pytest.mark.parametrize("begun", [b"GET / HTTP/1.1", b"\x11", b"\x30", b"\x10\x80\x80\x80\x80"])
+def test_what_can_never_become_a_connect_is_a_fault_at_once(begun: bytes) -> None:
+    """C10: nobody waits for the rest of it."""
+    ready = PacketReader(SIZE_MAX)
+    assert ready.receive(begun) == []
+    assert ready.fault is not None
+
+
 def test_packets_before_a_fault_count() -> None:
     ready = reader()
     assert len(ready.receive(publish("a", b"x") + packet(0xC0, b"x"))) == 1

@@ -19,6 +19,8 @@ from chordmq.codecs.mqtt.fields import to_topic
 from chordmq.codecs.mqtt.packets import V5, V311, Acks, Packet, Run
 from chordmq.codecs.mqtt.reasons import Reason
 
+CONNECT = 0x10
+"""The first byte of all that a client sends."""
 PLAIN_QOS_0, PLAIN_QOS_1 = 0x30, 0x32
 """The first bytes of messages that are not retained and not repeated."""
 PUBACK_OF_TWO = 0x4002
@@ -80,6 +82,8 @@ class PacketReader:
     def _read_all(self, data: bytes, packets: list[Packet]) -> int:
         """Add all whole packets, and return where the first starts that is not whole."""
         at, end = 0, len(data)
+        if not self.version and data and data[0] != CONNECT:
+            raise ProtocolError("the first packet is not CONNECT")
         while at < end:
             frame = self._frame(data, at, end)
             if frame is None:
@@ -171,16 +175,12 @@ class PacketReader:
             if head != PUBACK_OF_TWO:
                 break
             ids.append(number)
-        if not self.version:
-            raise ProtocolError("the first packet is not CONNECT")
         packets.append(Acks(ids))
         return at + 4 * len(ids)
 
     def _read_one(self, data: bytes, first: int, start: int, stop: int) -> Packet:
         kind = first >> 4
         if not self.version:
-            if kind != kinds.CONNECT:
-                raise ProtocolError("the first packet is not CONNECT")
             connect = read_connect(data, first, start, stop)
             self.version = connect.version
             return connect
