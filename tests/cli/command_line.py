@@ -2,9 +2,12 @@
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import click
+import typer
 from typer.testing import CliRunner
 
 from chordmq.cli.main import app
@@ -48,3 +51,26 @@ class CommandLine:
         outcome = self(*arguments, stdin=stdin)
         assert outcome.status == 0, outcome.err
         return outcome
+
+
+def all_commands() -> dict[str, click.Command]:
+    """Return every command that is no group, by its words."""
+    found = dict(_below(typer.main.get_command(app), ""))
+    return {words: one for words, one in found.items() if not isinstance(one, click.Group)}
+
+
+def all_groups() -> list[click.Group]:
+    """Return every command that has others below it, the root first."""
+    found = _below(typer.main.get_command(app), "")
+    return [one for _, one in found if isinstance(one, click.Group)]
+
+
+def _below(command: click.Command, words: str) -> Iterator[tuple[str, click.Command]]:
+    """Yield a command and all below it."""
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _below(found, f"{words} {name}".strip())

@@ -2,36 +2,20 @@
 
 import json
 
-import click
 import pytest
-import typer
 import yaml
 
-from chordmq.cli.main import COMMANDS, app
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import CommandLine, all_commands
 
 FORMLESS = {"consume"}
 """Their `-o` says how a record is written."""
-
-
-def commands() -> dict[str, click.Command]:
-    root = typer.main.get_command(app)
-    assert isinstance(root, click.Group)
-    context = click.Context(root)
-    found: dict[str, click.Command] = {}
-    for name in COMMANDS:
-        command = root.get_command(context, name)
-        assert command is not None
-        inner = command.commands if isinstance(command, click.Group) else {"": command}
-        found |= {f"{name} {sub}".strip(): one for sub, one in inner.items()}
-    return found
 
 
 def test_every_command_with_json_has_every_other_form() -> None:
     """X4: JSON and YAML for programs, tables and wide tables for people."""
     forms = {"--json", "--yaml", "-o"}
     with_json = 0
-    for name, command in commands().items():
+    for name, command in all_commands().items():
         flags = {flag for param in command.params for flag in param.opts}
         if "--json" in flags and name not in FORMLESS:
             assert forms <= flags, name

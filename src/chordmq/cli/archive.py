@@ -109,7 +109,11 @@ async def keep_all(topics: list[str], bootstrap: str) -> None:
 
 @app.command("compact")
 def compact_(topic: Topic, directory: Directory = DEFAULT_DIRECTORY) -> None:
-    """Join the small files of a topic, those of one partition and day."""
+    """Join the small files of a topic, those of one partition and day.
+
+    \b
+      chordmq archive compact orders
+    """
     archive = archived_or_fail(topic, directory)
     from chordmq.archive.upkeep import compacted
 
@@ -124,7 +128,11 @@ def expire_(
     days: Annotated[int, typer.Option(min=1, help="Keep so many days, counted from today.")],
     directory: Directory = DEFAULT_DIRECTORY,
 ) -> None:
-    """Drop the days of a topic that are older, for good."""
+    """Drop the days of a topic that are older, for good.
+
+    \b
+      chordmq archive expire orders --days 365
+    """
     archive = archived_or_fail(topic, directory)
     from chordmq.archive.upkeep import expired
 
@@ -135,7 +143,11 @@ def expire_(
 
 @app.command("list")
 def list_(directory: Directory = DEFAULT_DIRECTORY, as_json: Json = False) -> None:
-    """Show which topics are archived, and how far."""
+    """Show which topics are archived, and how far.
+
+    \b
+      chordmq archive list
+    """
     installed_or_fail()
     from chordmq.archive.table import Archive
 

@@ -47,6 +47,9 @@ def create(
     """Copy everything a node holds, as it is at one moment, while clients go on.
 
     Run it on the machine of the node, as a user who may read and write its data directory.
+
+    \b
+      chordmq backup create /backups/monday
     """
     import msgspec
 
@@ -67,7 +70,11 @@ def create(
 
 @app.command()
 def verify(backup: Backup, as_json: Json = False) -> None:
-    """Check every byte of a backup against its checksums."""
+    """Check every byte of a backup against its checksums.
+
+    \b
+      chordmq backup verify backups/monday
+    """
     from chordmq.storage.backup import verify as verify_backup
 
     with _failing(as_json), _shown("verify") as tell:
@@ -81,7 +88,11 @@ def restore(
     data_dir: Annotated[Path, typer.Option(help="Where the node will run; empty, or not there.")],
     as_json: Json = False,
 ) -> None:
-    """Put a backup into a new data directory; the first start reads and checks every record."""
+    """Put a backup into a new data directory; the first start reads and checks every record.
+
+    \b
+      chordmq backup restore backups/monday --data-dir data
+    """
     from chordmq.storage.backup import restore as restore_backup
 
     with _failing(as_json), _shown("restore") as tell:

@@ -43,7 +43,11 @@ Hosts = Annotated[
 
 @app.command()
 def init(directory: Directory = Path("certs"), hosts: Hosts = None, days: Days = DAYS) -> None:
-    """Make an authority (ca.pem, ca.key) unless there is one, and a certificate for a node."""
+    """Make an authority (ca.pem, ca.key) unless there is one, and a certificate for a node.
+
+    \b
+      chordmq certs init --host mq.example.org
+    """
     if not (directory / "ca.key").exists():
         directory.mkdir(parents=True, exist_ok=True)
         _make_authority(directory)
@@ -58,7 +62,11 @@ def node(
     hosts: Hosts = None,
     days: Days = DAYS,
 ) -> None:
-    """Make a certificate for a node, in place of the one before it; localhost is always in it."""
+    """Make a certificate for a node, in place of the one before it; localhost is always in it.
+
+    \b
+      chordmq certs node --host mq2.example.org
+    """
     names = list(dict.fromkeys([*(hosts or []), "localhost", "127.0.0.1", "::1"]))
     _issue(directory, name, names[0], names, days)
 
@@ -69,7 +77,11 @@ def client(
     directory: Directory = Path("certs"),
     days: Days = DAYS,
 ) -> None:
-    """Make a certificate that says who a client is: its subject is CN=USER."""
+    """Make a certificate that says who a client is: its subject is CN=USER.
+
+    \b
+      chordmq certs client alice
+    """
     _issue(directory, user, user, [], days)
 
 

@@ -64,7 +64,11 @@ def list_devices(
 
 @app.command("show")
 def show_device(device: Device, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
-    """Show a device and its commands."""
+    """Show a device and its commands.
+
+    \b
+      chordmq devices show d7
+    """
     path = f"/v1/devices/{quote(device, safe='')}"
     found = call(url, "GET", path, as_json=as_json)
     found["commands"] = call(url, "GET", f"{path}/commands", as_json=as_json)["commands"]
@@ -79,7 +83,11 @@ def show_device(device: Device, url: Url = DEFAULT_URL, as_json: Json = False) -
 
 @shadow.command("get")
 def get_shadow(device: Device, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
-    """Print the shadow as JSON."""
+    """Print the shadow as JSON.
+
+    \b
+      chordmq devices shadow get d7
+    """
     show_json(call(url, "GET", _shadow(device), as_json=as_json))
 
 
@@ -151,7 +159,11 @@ def cancel_command(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Cancel a command that has not ended."""
+    """Cancel a command that has not ended.
+
+    \b
+      chordmq devices command cancel d7 01J9ZC
+    """
     path = f"/v1/devices/{quote(device, safe='')}/commands/{quote(command_id, safe='')}"
     _show(call(url, "DELETE", path, as_json=as_json), as_json=as_json)
 

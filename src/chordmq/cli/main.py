@@ -61,6 +61,7 @@ COMMANDS = {
     "demo": ("chordmq.cli.demo", "demo"),
     "bench": ("chordmq.cli.bench", "app"),
     "profiles": ("chordmq.cli.profiles", "app"),
+    "config": ("chordmq.cli.config", "app"),
     "doctor": ("chordmq.cli.doctor", "doctor"),
 }
 """Name to module and the function or group in it."""

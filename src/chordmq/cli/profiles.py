@@ -81,7 +81,11 @@ def use(name: str | None) -> str | None:
 
 @app.command("list")
 def list_profiles(as_json: Json = False) -> None:
-    """Show the profiles, without their secrets."""
+    """Show the profiles, without their secrets.
+
+    \b
+      chordmq profiles list
+    """
     shown = {
         name: {key: "***" if key in SECRETS else value for key, value in fields.items()}
         for name, fields in read().items()
@@ -106,7 +110,11 @@ def save(
         list[str], typer.Argument(metavar="FIELD=VALUE...", help=f"Of {', '.join(FIELDS)}.")
     ],
 ) -> None:
-    """Make or replace a profile."""
+    """Make or replace a profile.
+
+    \b
+      chordmq profiles save prod bootstrap=mq.example:9092 url=https://mq.example user=me
+    """
     profile = {}
     for text in values:
         field, equals, value = text.partition("=")
@@ -118,7 +126,11 @@ def save(
 
 @app.command()
 def remove(name: Name) -> None:
-    """Forget a profile."""
+    """Forget a profile.
+
+    \b
+      chordmq profiles remove prod
+    """
     known = read()
     if known.pop(name, None) is None:
         fail(f"there is no profile {name}", EXIT_REFUSED)

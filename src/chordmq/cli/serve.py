@@ -97,6 +97,10 @@ def serve(
 
     A setting comes from --set, else from the environment (CHORDMQ_KAFKA_PORT for kafka.port), else
     from the file, where ${NAME:default} takes a variable of the environment, else from its default.
+
+    \b
+      chordmq serve --config node.yaml
+      chordmq serve --set kafka.port=19092 --set data_dir=/var/lib/chordmq
     """
     run(read_config(config, assignments or [], insecure), announce)
 
@@ -145,9 +149,10 @@ def companions_for(node: "Node") -> "list[Companion]":
     from chordmq.cli.companion import Companion
 
     about = node.info()
-    directory = Path(about["data_dir"]) / "pipeline"
+    directory, archive = (Path(about["data_dir"]) / name for name in ("pipeline", "archive"))
     chordmq = [sys.executable, "-m", "chordmq", "-b", about["kafka"]]
-    command = [*chordmq, "pipeline", "run", "all", "--directory", str(directory)]
+    command = [*chordmq, "pipeline", "run", "all"]
+    command += ["--directory", str(directory), "--archive", str(archive)]
     return [Companion("data pipeline", command, directory / "pipeline.log")]
 
 

@@ -67,7 +67,11 @@ def pin(
 
 @app.command()
 def remove(node: Node, registry: Registry = DEFAULT_REGISTRY) -> None:
-    """Take a node out of the tree for good."""
+    """Take a node out of the tree for good.
+
+    \b
+      chordmq topology remove edge-3
+    """
     call(registry, "DELETE", f"/v1/nodes/{quote(node, safe='')}")
     say(f"{node} is removed")
 

@@ -87,7 +87,11 @@ def add(
 
 @app.command("list")
 def list_users(data_dir: DataDir = None, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
-    """List users and how they can log in."""
+    """List users and how they can log in.
+
+    \b
+      chordmq users list
+    """
     if data_dir is not None:
         rows = offline(data_dir, _listed)
     else:
@@ -105,7 +109,11 @@ def list_users(data_dir: DataDir = None, url: Url = DEFAULT_URL, as_json: Json =
 def delete(
     name: Name, data_dir: DataDir = None, url: Url = DEFAULT_URL, as_json: Json = False
 ) -> None:
-    """Delete a user and its tokens."""
+    """Delete a user and its tokens.
+
+    \b
+      chordmq users delete alice
+    """
     if data_dir is not None:
         offline(data_dir, lambda users: users.remove(name))
     else:
@@ -121,7 +129,11 @@ def password(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Set a user's password; a user may set its own."""
+    """Set a user's password; a user may set its own.
+
+    \b
+      chordmq users password alice
+    """
     text = _new_password(name, new_password)
     if data_dir is not None:
         offline(data_dir, lambda users: users.set_password(name, text))
@@ -141,7 +153,11 @@ def add_token(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Make a token and print it, this once; programs use it in place of the user's password."""
+    """Make a token and print it, this once; programs use it in place of the user's password.
+
+    \b
+      chordmq users token add alice --label 'sensor 7'
+    """
     body = {"label": label} | ({} if lifetime_s is None else {"lifetime_s": lifetime_s})
     made = call(url, "POST", f"/v1/users/{quote(name, safe='')}/tokens", body, as_json=as_json)
     if as_json:
@@ -152,7 +168,11 @@ def add_token(
 
 @tokens.command("list")
 def list_tokens(name: Name, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
-    """List a user's tokens, without what they are."""
+    """List a user's tokens, without what they are.
+
+    \b
+      chordmq users token list alice
+    """
     found = call(url, "GET", f"/v1/users/{quote(name, safe='')}/tokens", as_json=as_json)["tokens"]
     if as_json:
         show_json(found)
@@ -170,7 +190,11 @@ def revoke_token(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Revoke a token; it lets nobody in from now on."""
+    """Revoke a token; it lets nobody in from now on.
+
+    \b
+      chordmq users token revoke alice 3f9a
+    """
     path = f"/v1/users/{quote(name, safe='')}/tokens/{quote(token_id, safe='')}"
     call(url, "DELETE", path, as_json=as_json)
     say(f"revoked {token_id}")

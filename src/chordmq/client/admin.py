@@ -55,7 +55,8 @@ from chordmq.codecs.kafka.messages.incremental_alter_configs import (
 from chordmq.codecs.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 PATIENCE_S = 15.0
-TOPIC_RESOURCE = 2
+TOPIC_RESOURCE, NODE_RESOURCE = 2, 4
+EVERY_NODE = ""
 SET, DELETE = 0, 1
 SOURCES = {
     1: "topic",
@@ -71,7 +72,7 @@ _NOT_CONTROLLER = frozenset({Code.NOT_CONTROLLER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting of a topic, and where its value comes from."""
+    """One setting of a topic or a node, and where its value comes from."""
 
     name: str
     value: str | None
@@ -216,41 +217,39 @@ class Admin:
 
     async def settings(self, topic: str) -> list[Setting]:
         """Return all settings of a topic, sorted by name."""
-        resource = DescribeConfigsResource(
-            resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
-        )
-        connection = await self.cluster.any_node()
-        answer = await connection.call(
-            DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse
-        )
-        result = answer.results[0]
-        check(result.error_code, f"topic {topic}", result.error_message)
-        rows = [
-            Setting(
-                name=row.name,
-                value=row.value,
-                source=SOURCES.get(row.config_source, "unknown"),
-                read_only=row.read_only,
-            )
-            for row in result.configs
-        ]
-        return sorted(rows, key=lambda row: row.name)
+        return await _settings(await self.cluster.any_node(), TOPIC_RESOURCE, topic)
+
+    async def node_settings(self, node_id: int | None = None) -> list[Setting]:
+        """Return all settings of a node, else of the controller, sorted by name."""
+        if node_id is None:
+            await self.cluster.controller()
+            node_id = self.cluster.controller_id
+        return await _settings(await self.cluster.node(node_id), NODE_RESOURCE, str(node_id))
 
     async def alter_settings(
         self, topic: str, changes: Mapping[str, str], resets: Iterable[str] = ()
     ) -> None:
         """Set settings of a topic, and give others back to their defaults."""
+        await self._alter(TOPIC_RESOURCE, topic, changes, resets)
+
+    async def alter_node_settings(
+        self, changes: Mapping[str, str], resets: Iterable[str] = ()
+    ) -> None:
+        """Set settings of all nodes while they run, and give others back to their defaults."""
+        await self._alter(NODE_RESOURCE, EVERY_NODE, changes, resets)
+
+    async def _alter(
+        self, kind: int, name: str, changes: Mapping[str, str], resets: Iterable[str]
+    ) -> None:
         rows = [AlterableConfig(name, SET, value) for name, value in changes.items()]
         rows += [AlterableConfig(name, DELETE, None) for name in resets]
-        resource = AlterConfigsResource(
-            resource_type=TOPIC_RESOURCE, resource_name=topic, configs=rows
-        )
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=rows)
         connection = await self.cluster.controller()
         answer = await connection.call(
             IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse
         )
         result = answer.responses[0]
-        check(result.error_code, f"topic {topic}", result.error_message)
+        check(result.error_code, _resource(kind, name), result.error_message)
 
     async def ends(
         self, partitions: Iterable[TopicPartition]
@@ -358,6 +357,32 @@ class Admin:
 
 def _partitions(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
     return read_assignment(bytes(assignment)) if protocol_type == PROTOCOL_TYPE else []
+
+
+async def _settings(connection: Connection, kind: int, name: str) -> list[Setting]:
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[resource])
+    answer = await connection.call(request, DescribeConfigsResponse)
+    result = answer.results[0]
+    check(result.error_code, _resource(kind, name), result.error_message)
+    rows = [
+        Setting(
+            name=row.name,
+            value=row.value,
+            source=SOURCES.get(row.config_source, "unknown"),
+            read_only=row.read_only,
+        )
+        for row in result.configs
+    ]
+    return sorted(rows, key=lambda row: row.name)
+
+
+def _resource(kind: int, name: str) -> str:
+    if kind == TOPIC_RESOURCE:
+        return f"topic {name}"
+    return f"node {name}" if name else "all nodes"
 
 
 async def _describe_consumers(connection: Connection, group: str) -> GroupDescription:

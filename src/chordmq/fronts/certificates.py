@@ -52,10 +52,13 @@ class TlsSettings:
     client_ca: str = ""
     """PEM file with the authorities that may sign clients' certificates."""
     client_auth: Literal["none", "optional", "required"] = "none"
+    """Whether clients may or must show a certificate."""
     min_version: Literal["1.2", "1.3"] = "1.2"
+    """The oldest version of TLS that is spoken."""
     principal_rules: str = "DEFAULT"
     """Whom a client's certificate names."""
     handshake_timeout_s: float = 10.0
+    """How long a client may take to agree on a connection."""
 
     @property
     def is_on(self) -> bool:

@@ -28,16 +28,23 @@ class ListenerSettings:
     """Where a front listens, and how much its clients may hold."""
 
     host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 for all of the machine."""
     port: int = 9092
+    """Port to listen on; 0 takes any that is free."""
     advertised_host: str = ""
     """The name clients are told to connect to; empty means `host`."""
     advertised_port: int = 0
     """The port clients are told to connect to; 0 means the one that is open."""
     connections_max: int = 20_000
+    """Clients that may be connected at a time."""
     connections_per_address_max: int = 20_000
+    """How many of them from one address."""
     frame_size_max: int = 100 * 1024 * 1024
+    """Bytes that one request or packet may have."""
     idle_timeout_s: float = 600.0
+    """How long a client may be silent before it is disconnected."""
     partial_frame_timeout_s: float = 30.0
+    """How long a request that has begun to come in may take to be whole."""
     memory_max: int = 256 * 1024 * 1024
     """Bytes that all connections together may hold in half-received frames and unsent answers."""
     tls: TlsSettings = field(default_factory=TlsSettings)

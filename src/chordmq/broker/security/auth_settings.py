@@ -22,8 +22,11 @@ class OAuthSettings:
     audience: str = ""
     """What `aud` must name; empty accepts tokens for anybody."""
     name_claim: str = "sub"
+    """The claim that names the user."""
     groups_claim: str = "groups"
+    """The claim that names the user's groups."""
     clock_skew_s: float = 30.0
+    """How far the issuer's clock may be from ours."""
     refresh_s: float = 3600.0
     """How often the keys are fetched again; an unknown key id fetches them at once."""
 
@@ -35,22 +38,31 @@ class LdapSettings:
     url: str = ""
     """ldap://host:389 or ldaps://host:636."""
     start_tls: bool = False
+    """Ask for TLS on a connection that begins without."""
     ca: str = ""
     """File with the authorities that may sign the directory's certificate; empty: the system's."""
     bind_template: str = ""
     """The user's name in the directory, `uid={name},ou=people,dc=example,dc=org`; or search."""
     search_base: str = ""
+    """Where the user is looked for, if there is no template."""
     search_filter: str = "(uid={name})"
+    """How the user is found there; `{name}` is the name given at login."""
     search_user: str = ""
     """The service account that may search."""
     search_password: str = field(default="", repr=False)
+    """Its password."""
     group_base: str = ""
     """Where groups are looked for; empty looks for none."""
     group_filter: str = "(member={dn})"
+    """How a user's groups are found; `{dn}` is the user's name in the directory."""
     group_attribute: str = "cn"
+    """What of an entry is the group's name."""
     timeout_s: float = 5.0
+    """How long the directory may take to answer."""
     cache_s: float = 60.0
+    """How long a right password is remembered without asking again."""
     threads: int = 8
+    """Passwords that are checked at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
