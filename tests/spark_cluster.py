@@ -18,7 +18,7 @@ from tests.running_node import die_with_parent, free_port
 HOME = Path(next(iter(pyspark.__path__)))
 START_TIMEOUT_S = 300.0
 EXECUTOR = "CoarseGrainedExecutorBackend"
-PYTHON_WORKER = "pyspark.daemon"
+PYTHON_WORKER = "chordmq_spark.daemon"
 
 
 class SparkCluster:

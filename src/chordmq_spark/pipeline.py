@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from chordmq_spark.jobs import analytics, telemetry
+from chordmq_spark.jobs import analytics, tables, telemetry
 from chordmq_spark.progress import Progress
 from chordmq_spark.settings import PipelineSettings
 
@@ -22,6 +22,7 @@ JOBS: dict[str, dict[str, Start]] = {
         analytics.WATCH: analytics.start_watch,
         analytics.WINDOWS: analytics.start_aggregates,
     },
+    "tables": {tables.NAME: tables.start},
 }
 ENDLESS = frozenset({analytics.WATCH})
 REST_FIRST_S, REST_MOST_S = 1.0, 60.0

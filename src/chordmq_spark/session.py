@@ -16,8 +16,11 @@ SETTINGS = {
     ),
     "spark.sql.streaming.stateStore.providerClass": f"{STREAMING}.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.python.daemon.module": "chordmq_spark.daemon",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    # What readers of Iceberg understand; the default is older than Parquet's own type.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.streaming.metricsEnabled": "true",
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.ui.enabled": "false",

@@ -18,7 +18,11 @@ class PipelineSettings:
     """The first level of the devices' topic names."""
     mongodb: str = ""
     """The address of a MongoDB for the readings; empty keeps them in a file of SQLite."""
+    archive: Path = Path("data/archive")
+    """The archive of topics, with the typed tables beside it."""
     trigger: str = "1 second"
+    tables_trigger: str = "1 minute"
+    """How often the typed tables grow; each time adds a file for each day and hour."""
     watch_trigger: str = "5 seconds"
     """How often silent devices are looked for; each look wakes Python workers."""
     once: bool = False

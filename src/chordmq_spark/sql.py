@@ -1,4 +1,4 @@
-"""SQL over topics: what is archived and what is still in the log, as one table each."""
+"""SQL over topics, what is archived and what is still in the log as one table, and typed tables."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from chordmq.archive.table import Archive, table_name
 from chordmq.client.bulk import Bulk, BulkSettings
+from chordmq_spark.transforms.tables import PART
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
@@ -30,6 +31,12 @@ def register(
             whole.createOrReplaceTempView(table_name(topic))
             names.append(table_name(topic))
     return names
+
+
+def register_typed(spark: SparkSession, tables: Mapping[str, Iterable[str]]) -> None:
+    """Make a view of each typed table; Spark reads the files by itself."""
+    for name, paths in tables.items():
+        spark.read.parquet(*paths).drop(PART).createOrReplaceTempView(name)
 
 
 def archived(spark: SparkSession, archive: Archive, topic: str) -> DataFrame:

@@ -113,9 +113,9 @@ def write_file(path: Path, table: pa.Table) -> Path:
     """Write a file whole: it has its name only when the disk has it."""
     unfinished = path.with_name(f"{path.name}.part")
     pq.write_table(table, unfinished, compression="zstd", compression_level=1)
-    _flush(unfinished)
+    flush(unfinished)
     unfinished.replace(path)
-    _flush(path.parent)
+    flush(path.parent)
     return path
 
 
@@ -147,7 +147,8 @@ def _cut(whole: OffsetRange, rows_max: int) -> Iterator[OffsetRange]:
         yield OffsetRange(whole.topic, whole.partition, start, stop)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Wait until the disk has a file, or the names in a folder."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -45,12 +45,7 @@ class Archive:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._catalog = SqlCatalog(
-            NAMESPACE,
-            uri=f"sqlite:///{self.directory / 'catalog.sqlite'}",
-            warehouse=f"file://{self.directory}",
-        )
+        self._catalog = open_catalog(self.directory)
         self._catalog.create_namespace_if_not_exists(NAMESPACE)
 
     def close(self) -> None:
@@ -65,14 +60,14 @@ class Archive:
     def ends(self, topic: str) -> dict[int, int]:
         """Return how far each partition of a topic is archived."""
         table = self._find(topic)
-        return {} if table is None else _ends(table)
+        return {} if table is None else ends_of(table)
 
     def files(self, topic: str) -> Files:
         """Return what there is of a topic, as of now."""
         table = self._find(topic)
         if table is None:
             return Files([], {})
-        return Files(sorted(map(_path, table.scan().plan_files())), _ends(table))
+        return Files(sorted(map(path_of, table.scan().plan_files())), ends_of(table))
 
     def folder(self, topic: str) -> Path:
         """Return where the files of a topic lie."""
@@ -84,25 +79,14 @@ class Archive:
         if table.schema().column_names != SCHEMA.names:
             with table.update_schema() as change:
                 change.union_by_name(SCHEMA)
-        merged = _ends(table) | dict(ends)
-        summary = {f"{END}{partition}": str(end) for partition, end in merged.items()}
+        summary = noted(ends_of(table) | dict(ends))
         table.add_files([f"file://{path}" for path in paths], snapshot_properties=summary)
 
     def replace(self, topic: str, old: Collection[str], new: Sequence[Path]) -> None:
         """Put new files in the place of old ones at once; how far the archive goes stays."""
         table = self._find(topic)
         assert table is not None, "nothing of the topic is archived"
-        summary = {f"{END}{partition}": str(end) for partition, end in _ends(table).items()}
-        with (
-            table.transaction() as change,
-            change.update_snapshot(snapshot_properties=summary).overwrite() as update,
-        ):
-            for task in table.scan().plan_files():
-                if _path(task) in old:
-                    update.delete_data_file(task.file)
-            for path in new:
-                one = parquet_file_to_data_file(table.io, table.metadata, f"file://{path}")
-                update.append_data_file(one)
+        exchange(table, old, new, noted(ends_of(table)))
 
     def sweep(self, topic: str, now_s: float) -> int:
         """Remove files that do not belong to the table, and return how many there were.
@@ -137,7 +121,31 @@ class Archive:
         )
 
 
-def _path(task: FileScanTask) -> str:
+def open_catalog(directory: Path) -> SqlCatalog:
+    """Return the catalogue of the tables below a directory, which is made if it is not there."""
+    directory.mkdir(parents=True, exist_ok=True)
+    uri = f"sqlite:///{directory / 'catalog.sqlite'}"
+    return SqlCatalog(NAMESPACE, uri=uri, warehouse=f"file://{directory}")
+
+
+def exchange(
+    table: Table, old: Collection[str], new: Iterable[Path], summary: dict[str, str]
+) -> None:
+    """Put new files in the place of old ones, in one snapshot with a summary of its own."""
+    with (
+        table.transaction() as change,
+        change.update_snapshot(snapshot_properties=summary).overwrite() as update,
+    ):
+        for task in table.scan().plan_files():
+            if path_of(task) in old:
+                update.delete_data_file(task.file)
+        for path in new:
+            one = parquet_file_to_data_file(table.io, change.table_metadata, f"file://{path}")
+            update.append_data_file(one)
+
+
+def path_of(task: FileScanTask) -> str:
+    """Return where a file of a table lies."""
     return task.file.file_path.removeprefix("file://")
 
 
@@ -159,7 +167,13 @@ def table_name(topic: str) -> str:
     return _ILLEGAL.sub("_", topic)
 
 
-def _ends(table: Table) -> dict[int, int]:
+def noted(ends: Mapping[int, int]) -> dict[str, str]:
+    """Return how far a table goes, as the summary of a snapshot says it."""
+    return {f"{END}{partition}": str(end) for partition, end in ends.items()}
+
+
+def ends_of(table: Table) -> dict[int, int]:
+    """Return how far a table goes, by partition; nothing if it is new."""
     snapshot = table.current_snapshot()
     if snapshot is None or snapshot.summary is None:
         return {}

@@ -24,6 +24,7 @@ app = typer.Typer(
     \b
     telemetry   device readings, cleaned, to the store; threshold alerts; bad ones to <topic>.dlq
     analytics   windowed aggregates, values unlike the others, silent devices
+    tables      readings and their hours as Iceberg tables beside the archive
 
     \b
       chordmq pipeline run all
@@ -35,7 +36,7 @@ app = typer.Typer(
 )
 app.command("replay")(replay_)
 
-Jobs = Annotated[list[str], typer.Argument(help="telemetry, analytics, or all.")]
+Jobs = Annotated[list[str], typer.Argument(help="telemetry, analytics, tables, or all.")]
 Directory = Annotated[
     Path, typer.Option("--directory", help="Checkpoints, scratch files and the embedded store.")
 ]
@@ -56,6 +57,9 @@ def run(
     bootstrap: Bootstrap = None,
     directory: Directory = Path("data/pipeline"),
     master: Master = "local[*]",
+    archive: Annotated[Path, typer.Option(help="The archive, which gets the typed tables.")] = Path(
+        "data/archive"
+    ),
     mongodb: Mongo = "",
     models: ModelsFile = None,
     root: Annotated[str, typer.Option(help="First level of the devices' topics.")] = "iotsphere",
@@ -81,6 +85,7 @@ def run(
         settings = PipelineSettings(
             bootstrap=address(bootstrap),
             directory=directory.absolute(),
+            archive=archive.absolute(),
             root=root,
             mongodb=mongodb,
             trigger=trigger,

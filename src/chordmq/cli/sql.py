@@ -24,11 +24,13 @@ def sql(
     """Ask topics by SQL, on local Spark; the first answer takes some ten seconds.
 
     A table is called like its topic with `_` for dots and dashes; its columns are key, value,
-    topic, partition, offset, timestamp, timestampType and headers.
+    topic, partition, offset, timestamp, timestampType and headers. Beside them are the tables that
+    `chordmq pipeline run tables` makes: readings and hours, after the devices' root.
 
     \b
       chordmq sql "SELECT count(*), min(timestamp) FROM orders"
       chordmq sql "SELECT string(key), max(offset) FROM iotsphere_devices GROUP BY 1"
+      chordmq sql "SELECT deviceId, start, mean FROM iotsphere_hourly WHERE metric = 'temperature'"
     """
     spark_or_fail()
     from pyspark.errors import PySparkException
@@ -37,19 +39,21 @@ def sql(
     from chordmq.client.bulk import Bulk, BulkSettings
     from chordmq_spark.session import start_spark
     from chordmq_spark.settings import PipelineSettings
-    from chordmq_spark.sql import register
+    from chordmq_spark.sql import register, register_typed
 
     settings = BulkSettings(bootstrap=address(bootstrap), connection=connection())
     words = set(_WORD.findall(query))
     with Bulk(settings) as broker:
         topics = {name for name, _ in broker.places_like(".*") if table_name(name) in words}
-    if not topics:
+    typed = {name: paths for name, paths in _typed(directory).items() if name in words}
+    if not topics and not typed:
         fail("the query names no topic; `chordmq topics list` shows them", EXIT_USAGE)
     who = settings.connection.security
     options = PipelineSettings(bootstrap=settings.bootstrap, security=who).connection()
     archive = Archive(directory) if directory.exists() else None
     spark = start_spark("chordmq-sql", settings={"spark.log.level": "ERROR"})
     try:
+        register_typed(spark, typed)
         register(spark, settings, options, archive, sorted(topics))
         frame = spark.sql(query).limit(rows_max)
         rows = [[_plain(cell) for cell in row] for row in frame.collect()]
@@ -64,6 +68,16 @@ def sql(
         show_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         show_table(columns, rows)
+
+
+def _typed(directory: Path) -> dict[str, list[str]]:
+    """Return the files of the typed tables beside an archive."""
+    from chordmq.archive.typed import TypedTables
+
+    if not directory.exists():
+        return {}
+    with TypedTables(directory) as tables:
+        return tables.named()
 
 
 def _plain(cell: object) -> object:

@@ -40,4 +40,4 @@ def start_watch(spark: SparkSession, settings: PipelineSettings) -> StreamingQue
         timeMode="processingTime",
     )
     write = partial(publish, name=ALERTS, query=WATCH, settings=settings)
-    return started(frame, WATCH, settings, write, trigger=settings.watch_trigger)
+    return started(frame, WATCH, settings, write, trigger=settings.watch_trigger, mode="update")

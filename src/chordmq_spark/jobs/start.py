@@ -17,9 +17,10 @@ def started(
     write: Write,
     *,
     trigger: str = "",
+    mode: str = "append",
 ) -> StreamingQuery:
     """Start a query that hands each of its batches to `write`."""
-    writer = frame.writeStream.queryName(name).outputMode("update" if trigger else "append")
+    writer = frame.writeStream.queryName(name).outputMode(mode)
     writer = writer.option("checkpointLocation", str(settings.directory / "checkpoints" / name))
     if settings.once:
         writer = writer.trigger(availableNow=True)
