@@ -31,9 +31,15 @@ def test_the_strongest_source_of_a_value_is_named(tmp_path: Path) -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    given = ["apps.password=geheim", "extension.x.token=geheim", "extension.x.size=3"]
+    given = [
+        "apps.password=geheim",
+        "cluster.password=geheim",
+        "extension.x.token=geheim",
+        "extension.x.size=3",
+    ]
     found = {one.name: one.value for one in effective(None, {}, given)}
-    assert found["apps.password"] == found["extension.x.token"] == HIDDEN
+    hidden = ("apps.password", "cluster.password", "extension.x.token")
+    assert [found[name] for name in hidden] == [HIDDEN] * 3
     assert found["extension.x.size"] == "3"
 
 

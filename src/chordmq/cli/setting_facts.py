@@ -5,10 +5,11 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from chordmq.broker.setting import Setting
 from chordmq.config import (
     EXTENSION_PREFIX,
     LEVELS_PREFIX,
@@ -26,7 +27,7 @@ from chordmq.config import (
 
 BROKER_PREFIX = "broker."
 HIDDEN = "***"
-SECRET_WORDS = ("password", "secret", "token", "key")
+SECRET_WORDS = ("password", "secret", "token")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +113,14 @@ def meaning(name: str) -> Meaning:
 
 
 def _kafka_meaning(name: str) -> Meaning:
-    rows: dict[str, Setting] = {r.setting.name: r.setting for r in Config().broker.shown()}
-    setting = rows[name.removeprefix(BROKER_PREFIX)]
+    wanted = name.removeprefix(BROKER_PREFIX)
+    (row,) = [row for row in Config().broker.shown() if row.setting.name == wanted]
+    setting = row.setting
     choices = ", ".join(setting.choices)
     return Meaning(
         name=name,
         kind=f"one of {choices}" if choices else setting.kind.name.lower(),
-        default=texts_of(Config())[name],
+        default=row.value,
         about=setting.help,
         environment=variable(name),
         has_effect=setting.has_effect,
@@ -127,8 +129,9 @@ def _kafka_meaning(name: str) -> Meaning:
 
 
 def _hidden(name: str, text: str) -> str:
-    """Return an extension's setting as it is, unless its name says that it is a secret."""
-    return HIDDEN if any(word in name for word in SECRET_WORDS) else text
+    """Return a setting as it is, unless its name says that it is a secret."""
+    is_secret = any(word in name.rpartition(".")[2] for word in SECRET_WORDS)
+    return HIDDEN if is_secret and text else text
 
 
 def _text(config: Config, name: str) -> str:
@@ -137,10 +140,7 @@ def _text(config: Config, name: str) -> str:
     for group in groups:
         owner = getattr(owner, group)
     value = getattr(owner, field)
-    is_secret = not next(one.repr for one in dataclasses.fields(owner) if one.name == field)
-    if is_secret and value:
-        return HIDDEN
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return _hidden(name, str(value).lower() if isinstance(value, bool) else str(value))
 
 
 def _kind(kind: Any) -> str:
@@ -151,16 +151,21 @@ def _kind(kind: Any) -> str:
 
 def _about(owner: type, field: str) -> str:
     """Return the text below a field's declaration in the nearest class that has one."""
-    texts = (dict(_texts_below(kind)).get(field, "") for kind in owner.__mro__[:-1])
+    texts = (_texts_below(kind).get(field) for kind in owner.__mro__[:-1])
     return next(filter(None, texts), "")
 
 
-def _texts_below(owner: type) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a class that a text follows, with that text."""
+@cache
+def _texts_below(owner: type) -> dict[str, str]:
+    """Return the fields of a class that a text follows, with that text."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
     assert isinstance(tree, ast.ClassDef)
-    for one, after in zip(tree.body, [*tree.body[1:], None], strict=True):
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
-            match after:
-                case ast.Expr(value=ast.Constant(value=str(text))):
-                    yield one.target.id, inspect.cleandoc(text)
+    found = {}
+    for pair in pairwise(tree.body):
+        match pair:
+            case [
+                ast.AnnAssign(target=ast.Name(id=field)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ]:
+                found[field] = inspect.cleandoc(text)
+    return found
