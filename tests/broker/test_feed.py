@@ -114,6 +114,24 @@ async def test_a_feed_is_woken_once_there_is_more_and_only_then(broker: Broker) 
     assert not broker.partition("orders", 0)._readers
 
 
+async def test_who_finds_only_what_is_not_shown_is_woken_for_what_lies_behind_it(
+    broker: Broker,
+) -> None:
+    """D4: nobody waits for a record that is there, however much of aborted transactions precedes.
+
+    One read gives whole batches up to a size, and all of them may be aborted.
+    """
+    producer = Incarnation(5, 0)
+    await broker.append_records("orders", 0, [NewRecord(1, None, b"x" * 2000)], producer=producer)
+    await broker.append_marker("orders", 0, Marker(*producer, False))
+    await append(broker, 0, "behind")
+    feed = feed_of(broker)
+    assert values(feed, bytes_max=100) == []
+    assert await feed.more(60)
+    assert values(feed) == ["behind"]
+    assert not await feed.more(0.01)
+
+
 async def test_who_waits_for_a_deleted_topic_is_told(broker: Broker) -> None:
     feed = feed_of(broker)
     await broker.topics.delete("orders")

@@ -128,6 +128,17 @@ async def _failure(node: Linked, kind: int) -> Exception:
     return failure.value
 
 
+async def test_who_leaves_the_cluster_is_lost_like_one_whose_link_has_ended() -> None:
+    """C13: or what goes over its link, such as a client's connection, would never end."""
+    async with linked(2) as (one, two):
+        await until_connected(one, two)
+        lost: list[int] = []
+        one.links.on_lost.append(lost.append)
+        one.links.follow({1: one.place})
+        assert lost == [2]
+        assert not one.links.send(2, Kind.RING, [b"nobody"])
+
+
 async def test_a_node_that_comes_back_is_dialled_again() -> None:
     async with linked(2) as (one, two):
         connected: list[int] = []

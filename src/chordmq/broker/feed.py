@@ -120,12 +120,15 @@ class Feed:
                 return
 
     def wait(self, reader: Reader) -> None:
-        """Have a reader woken once when a partition has more to read."""
+        """Have a reader woken once when a partition has more to read, at once if one has.
+
+        It may: behind what readers are not shown. What is on another node is asked for.
+        """
         self.check_open()
-        for index, partition in self.partitions.items():
+        for partition in self.partitions.values():
             partition.wait(reader)
-            if partition.is_absent:
-                partition.readable(self.offsets[index])  # which asks for it if it is not here
+        if not self.is_at_end:
+            reader.wake()
 
     def forget(self, reader: Reader) -> None:
         """Do not wake a reader any more."""

@@ -190,7 +190,9 @@ class Links:
         if peer.dialling is not None:
             peer.dialling.cancel()
         if peer.link is not None:
-            peer.link.close("the node has left the cluster")
+            link, peer.link = peer.link, None
+            link.close("the node has left the cluster")
+            self._lost(peer)  # nobody else would tell: it is not among the peers any more
 
     def _begin_to_dial(self, peer: Peer) -> None:
         if self.broker < peer.broker:
