@@ -104,5 +104,5 @@ def documents(address: str, count: int) -> list[dict[str, Any]]:
 def test_a_job_that_is_not_there_is_refused_by_its_name() -> None:
     with pytest.raises(UnknownJob, match="no job nonsense"):
         queries_of(["nonsense"])
-    assert set(queries_of(["all"])) == {"telemetry", "watch", "aggregates"}
+    assert set(queries_of(["all"])) == {"telemetry", "watch", "aggregates", "tables"}
     assert "watch" not in queries_of(["all"], once=True)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from chordmq.config import known, load, variable
-from chordmq_spark.progress import COUNTERS, GAUGES
+from chordmq.iot.queries import COUNTERS, GAUGES
 from tests.deploy.chart import render
 from tests.running_node import RunningNode
 

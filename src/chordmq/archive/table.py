@@ -23,6 +23,8 @@ END = "chordmq.end."
 """The offset after the last archived one, by partition, in a snapshot's summary."""
 TOPIC = "chordmq.topic"
 SCHEMA = pa.schema([("partition", pa.int32()), *TYPES.items()])
+ONE_ATTEMPT = {"commit.retry.num-retries": "0"}
+"""A change that finds the table changed is refused: trying again would add its rows twice."""
 READERS_S = 3600.0
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_]")
 
@@ -117,7 +119,7 @@ class Archive:
             f"{NAMESPACE}.{table_name(topic)}",
             SCHEMA,
             location=location,
-            properties={TOPIC: topic},
+            properties={TOPIC: topic, **ONE_ATTEMPT},
         )
 
 

@@ -19,6 +19,7 @@ from pyiceberg.transforms import DayTransform, HourTransform, Transform
 
 from chordmq.archive.files import SUFFIX
 from chordmq.archive.table import (
+    ONE_ATTEMPT,
     READERS_S,
     ends_of,
     exchange,
@@ -188,7 +189,7 @@ def _created(
             spec.add_field(by[0], by[1], f"{by[0]}_{by[1]}")
         # Files of Spark know columns by their names, tables of Iceberg by their numbers.
         mapping = change.table_metadata.schema().name_mapping.model_dump_json()
-        change.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+        change.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping, **ONE_ATTEMPT})
     return catalog.load_table(identifier)
 
 

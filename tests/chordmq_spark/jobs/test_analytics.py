@@ -59,7 +59,7 @@ def test_alerts_and_aggregates_come_back_as_messages(
     for reading in readings:
         asyncio.run(say(node, name, *reading))
     port = free_port()
-    pipeline = Pipeline(spark, settings, queries_of(["all"], once=True))
+    pipeline = Pipeline(spark, settings, queries_of(["telemetry", "analytics"], once=True))
     pipeline.run(metrics_port=port)
     (alert,) = asyncio.run(messages(node, name, "alerts", 1))
     assert (alert["deviceId"], alert["kind"], alert["limit"]) == ("d2", "threshold", 60.0)
@@ -86,7 +86,7 @@ def test_a_late_reading_is_stored_and_does_not_open_its_window_again(
     for batch in batches:
         for reading in batch:
             asyncio.run(say(node, name, *reading))
-        Pipeline(spark, settings, queries_of(["all"], once=True)).run()
+        Pipeline(spark, settings, queries_of(["telemetry", "analytics"], once=True)).run()
     found = asyncio.run(messages(node, name, "aggregates", 2))
     assert [(one["start"][14:16], one["count"], one["max"]) for one in found] == [
         ("00", 2, 20.0),

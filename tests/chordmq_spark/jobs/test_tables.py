@@ -1,0 +1,84 @@
+"""The tables job on a real node and Spark: readings and hours in Iceberg tables, each once."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
+
+from chordmq.archive.table import table_name
+from chordmq.archive.typed import TypedTables
+from chordmq.client.producer import Producer
+from chordmq_spark.jobs import tables
+from chordmq_spark.settings import PipelineSettings
+from chordmq_spark.sql import register_typed
+from tests.running_node import RunningNode
+
+
+def publish(node: RunningNode, root: str, numbers: range) -> None:
+    """Publish a reading each minute from two devices; some twice, and some that are none."""
+
+    async def send() -> None:
+        async with Producer(node.bootstrap) as producer:
+            for number in numbers:
+                device = f"d{number % 2}"
+                time = f"2026-11-01T{number // 60:02}:{number % 60:02}:00Z"
+                said = {"messageId": f"m{number}", "timestamp": time}
+                message = {"metadata": said, "payload": {"value": number % 60, "unit": "C"}}
+                value = b"broken" if number % 30 == 29 else json.dumps(message).encode()
+                name = f"{root}/devices/{device}/telemetry/temperature"
+                for _ in range(2 if number % 10 == 0 else 1):
+                    await producer.enqueue(
+                        f"{root}.devices", value, key=device.encode(),
+                        headers=(("chordmq.topic", name.encode()),),
+                    )  # fmt: skip
+
+    asyncio.run(send())
+
+
+def run(spark: SparkSession, settings: PipelineSettings) -> None:
+    tables.start(spark, settings).awaitTermination()
+
+
+def ids(paths: list[str]) -> list[str]:
+    """Return the message ids in the files of a table, each as often as it is there."""
+    return sorted(row for path in paths for row in pq.read_table(path)["messageId"].to_pylist())
+
+
+@pytest.mark.slow
+def test_each_reading_is_a_row_and_each_hour_is_summed_up_whatever_is_repeated(
+    spark: SparkSession, node: RunningNode, name: str, tmp_path: Path
+) -> None:
+    """P5, P6: typed silver and gold tables by Spark, exactly once.
+
+    The second run repeats the last batch of the first, the third has lost its checkpoint; the
+    hour that both runs have readings of is summed up whole.
+    """
+    settings = PipelineSettings(
+        bootstrap=node.bootstrap, directory=tmp_path, root=name, once=True,
+        archive=tmp_path / "archive",
+    )  # fmt: skip
+    publish(node, name, range(90))
+    run(spark, settings)
+    newest = max((tmp_path / "checkpoints/tables/commits").glob("[0-9]*"))
+    newest.unlink()
+    publish(node, name, range(90, 150))
+    run(spark, settings)
+    shutil.rmtree(tmp_path / "checkpoints")
+    run(spark, settings)
+    with TypedTables(settings.archive) as found:
+        named = found.named()
+    silver, gold = table_name(f"{name}_readings"), table_name(f"{name}_hourly")
+    good = [number for number in range(150) if number % 30 != 29]
+    assert ids(named[silver]) == sorted(f"m{number}" for number in good)
+    register_typed(spark, named)
+    totals = spark.sql(f"SELECT hour(start), sum(count), min(min), max(max) FROM {gold} GROUP BY 1")
+    assert sorted(map(tuple, totals.collect())) == [(0, 58, 0, 58), (1, 58, 0, 58), (2, 29, 0, 28)]
+    catalog = SqlCatalog("any", uri=f"sqlite:///{settings.archive / 'catalog.sqlite'}")
+    rows = catalog.load_table(f"gold.{gold}").scan(row_filter="deviceId = 'd1'").to_arrow()
+    catalog.close()
+    assert sum(rows["count"].to_pylist()) == sum(1 for number in good if number % 2)
