@@ -112,6 +112,52 @@ def test_long_runs_are_cut() -> None:
     assert all(len(run.raw) <= RUN_BYTES_MAX for run in found if isinstance(run, Run))
 
 
+def _messages(packets: list[Packet]) -> list[tuple[str, bytes, bytes]]:
+    """Return name, identifier and payload of each message of runs."""
+    found = []
+    for one in packets:
+        assert isinstance(one, Run)
+        ids = one.ids or [b""] * len(one.payloads)
+        found += [(one.name, *both) for both in zip(ids, one.payloads, strict=True)]
+    return found
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@given(
+    sent=st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from([0, 1, 125, 300, 17_000]), st.booleans())
+    )
+)
+def test_messages_one_by_one_are_the_same_as_all_at_once(
+    version: int, sent: list[tuple[str, int, bool]]
+) -> None:
+    packets = [
+        publish(topic, b"x" * size, int(is_certain), number, version)
+        for number, (topic, size, is_certain) in enumerate(sent, 1)
+    ]
+    alone, together = reader(version), reader(version)
+    found = [one for data in packets for one in alone.receive(data)]
+    assert _messages(found) == _messages(together.receive(b"".join(packets)))
+    assert [one.raw for one in found if isinstance(one, Run)] == [
+        b"" if is_certain else data for data, (_, _, is_certain) in zip(packets, sent, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("at", range(2, 11))
+def test_a_message_like_the_last_is_looked_at_all_the_same(version: int, at: int) -> None:
+    """A fault in the second of two messages is found whether or not they come together."""
+    first, second = (publish("abc", b"", 1, number, version) for number in (1, 2))
+    for byte in range(256):
+        changed = second[:at] + bytes((byte,)) + second[at + 1 :]
+        alone, together = reader(version), reader(version)
+        alone.receive(first)
+        alone.receive(changed)
+        together.receive(first + changed)
+        assert str(alone.fault) == str(together.fault)
+        assert alone.held == together.held
+
+
 def test_acknowledgements_come_together() -> None:
     data = b"".join(packet(0x40, struct.pack(">H", n)) for n in range(1, 6)) + b"\xc0\0"
     assert reader().receive(data) == [Acks([1, 2, 3, 4, 5]), Ping()]

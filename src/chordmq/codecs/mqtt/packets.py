@@ -33,7 +33,7 @@ class Connect:
     properties: Properties = NONE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
     """Messages to one topic with one QoS, 0 or 1, without anything special, one after another."""
 

@@ -48,6 +48,10 @@ class PacketReader:
     After a fault nothing more is read; the packets before it count.
     """
 
+    __slots__ = (
+        "_name", "_pieces", "_prefix", "_topic", "_wanted", "fault", "held", "size_max", "version",
+    )  # fmt: skip
+
     def __init__(self, size_max: int) -> None:
         self.size_max = size_max
         self.version = 0
@@ -56,10 +60,18 @@ class PacketReader:
         self.held = 0
         """Bytes of a packet that has begun and not ended."""
         self._wanted = 0
+        self._prefix = b""
+        """The topic of the last run as it stands in packets, with its size before it."""
+        self._topic = b""
+        self._name = ""
 
     def receive(self, data: bytes) -> list[Packet]:
         """Return the packets that the new bytes complete."""
-        if self._pieces:
+        if not self._pieces:
+            run = self._read_alone(data)
+            if run is not None:
+                return [run]
+        else:
             self._pieces.append(data)
             self.held += len(data)
             if self.held < self._wanted:
@@ -78,6 +90,34 @@ class PacketReader:
         if self.held:
             self._pieces.append(data[at:])
         return packets
+
+    def _read_alone(self, data: bytes) -> Run | None:
+        """Return the one message that a read brings, if it goes where the last one went.
+
+        That is how devices send. Whatever is not just so, the other methods look at.
+        """
+        end = len(data)
+        if end < 4 or data[0] not in (PLAIN_QOS_0, PLAIN_QOS_1) or not self._prefix:
+            return None
+        size, start = data[1], 2
+        if size >= 0x80:
+            size, start = size - 0x80 + (data[2] << 7), 3
+            if not 0 < data[2] < 0x80:
+                return None
+        if start + size != end or end > self.size_max or not data.startswith(self._prefix, start):
+            return None
+        start += len(self._prefix)
+        ids: list[bytes] = []
+        if data[0] == PLAIN_QOS_1:
+            ids.append(data[start : start + 2])
+            start += 2
+            if start > end or ids[0] == NO_ID:
+                return None
+        if self.version == V5:
+            if start >= end or data[start]:
+                return None
+            start += 1
+        return Run(self._topic, self._name, [data[start:]], ids, b"" if ids else data)
 
     def _read_all(self, data: bytes, packets: list[Packet]) -> int:
         """Add all whole packets, and return where the first starts that is not whole."""
@@ -139,7 +179,9 @@ class PacketReader:
         first, begin = data[at], at
         start, stop = _body(data, at)
         prefix = data[start : start + 2 + (data[start] << 8 | data[start + 1])]
-        name = to_topic(prefix[2:])
+        if prefix != self._prefix:
+            self._name = to_topic(prefix[2:])
+            self._prefix, self._topic = prefix, prefix[2:]
         head = len(prefix) + (first - PLAIN_QOS_0)
         skipped = head + 1 if self.version == V5 else head
         payloads: list[bytes] = []
@@ -164,7 +206,8 @@ class PacketReader:
                 break
         if NO_ID in ids:
             raise MalformedPacket("a packet identifier is 0")
-        packets.append(Run(prefix[2:], name, payloads, ids, b"" if ids else data[begin:at]))
+        raw = b"" if ids else data[begin:at]
+        packets.append(Run(self._topic, self._name, payloads, ids, raw))
         return at
 
     def _read_acks(self, data: bytes, at: int, end: int, packets: list[Packet]) -> int:

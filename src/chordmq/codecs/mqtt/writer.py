@@ -32,9 +32,9 @@ def connack(
     return bytes((kinds.CONNACK << 4, 2, has_session, code))
 
 
-def pubacks(ids: Iterable[bytes]) -> bytes:
-    """Return PUBACK for packet identifiers as they came, one after another."""
-    return b"".join([_PUBACK + number for number in ids])
+def pubacks(ids: Sequence[bytes]) -> bytes:
+    """Return PUBACK for packet identifiers as they came, one after another; at least one."""
+    return _PUBACK + _PUBACK.join(ids)
 
 
 def ack(

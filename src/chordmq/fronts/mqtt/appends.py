@@ -2,42 +2,71 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
 from chordmq.broker.patience import ANOTHER_TIME, Patience
+from chordmq.codecs.mqtt.packets import Run
 from chordmq.errors import ChordMQError, UnknownTopic
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.tails import Tail
 from chordmq.records.batch import HEADER_SIZE
 from chordmq.records.record import AlikeRecords, Headers, NewRecord, build_alike, build_batch
 
+if TYPE_CHECKING:
+    from chordmq.fronts.mqtt.front import Route
+
 RECORD_OVERHEAD_MAX = 40
 """Bytes that a record takes besides key, value and headers, at most."""
+JOINED_BYTES_MAX = 64 * 1024
+"""Bytes of messages to one name from several clients, above which no more join them."""
 
 Done = Callable[[ChordMQError | None], None]
 """Told when messages are as durable as their topic asks for, or why they are not stored."""
+Share = tuple[int, int, Done]
+"""How many messages are one client's, how many bytes they take, and how it is told."""
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """Messages of one client to one name, and who wants to know what became of them."""
+    """Messages to one name, and who wants to know what became of them."""
 
     parcel: Parcel
     records: AlikeRecords
+    """What the messages have in common as records, and the parcel's own list of payloads."""
     headers: Headers
-    done: Done | None = None
+    size: int = 0
+    """How many bytes the messages may take in a batch."""
+    shares: list[Share] = field(default_factory=list)
+    """Whose they are, in their order."""
+    route: "Route | None" = None
+    """Where they came, if others that come there may join them."""
     is_apart: bool = False
     """Whether its time or its lack of a value keeps it from a batch with others."""
 
-    @property
-    def size(self) -> int:
-        """Return how many bytes the messages may take in a batch."""
-        key, headers, values = self.records
-        around = len(key) + len(headers) + RECORD_OVERHEAD_MAX
-        return sum(map(len, values)) + around * len(values)
+    def join(self, run: Run, size: int, done: Done) -> None:
+        """Take alike messages of another client."""
+        self.parcel.payloads += run.payloads
+        if run.raw:
+            self.parcel.packets.append(run.raw)
+        self.size += size
+        self.shares.append((len(run.payloads), size, done))
+
+    def by_client(self) -> "list[Unit]":
+        """Return each client's messages by themselves."""
+        if len(self.shares) <= 1:
+            return [self]
+        units, start = [], 0
+        for number, share in enumerate(self.shares):
+            payloads = self.parcel.payloads[start : start + share[0]]
+            packets = self.parcel.packets[number : number + 1]
+            parcel = replace(self.parcel, payloads=payloads, packets=packets)
+            records = self.records._replace(values=payloads)
+            units.append(Unit(parcel, records, self.headers, share[1], [share]))
+            start += share[0]
+        return units
 
     def as_records(self) -> list[NewRecord]:
         """Return the messages one by one."""
@@ -58,6 +87,24 @@ class MessageAppends:
         self._tails = tails
         self._waiting: dict[Partition, list[Unit]] = {}
         self._patience = Patience(broker.clock)
+        self._turn_ms = 0
+
+    def now_ms(self) -> int:
+        """Return the time of the messages of this turn."""
+        if not self._waiting:
+            self._turn_ms = self._broker.clock.now_ms()
+        return self._turn_ms
+
+    def alike(self, route: "Route", qos: int, version: int) -> Unit | None:
+        """Return what messages may join: the last of this turn, if they go the same way."""
+        units = self._waiting.get(route.partition)
+        if units is None or units[-1].route is not route:
+            return None
+        unit = units[-1]
+        parcel = unit.parcel
+        if parcel.qos != qos or parcel.version != version or unit.size > JOINED_BYTES_MAX:
+            return None
+        return unit
 
     def add(self, partition: Partition, unit: Unit) -> None:
         """Have messages appended at the end of this turn."""
@@ -73,7 +120,7 @@ class MessageAppends:
                 self._write(partition, joined)
 
     def _write(self, partition: Partition, joined: list[Unit]) -> None:
-        waiting = [unit.done for unit in joined if unit.done is not None]
+        waiting = [done for unit in joined for _, _, done in unit.shares]
         batch = memoryview(self._batch(partition, joined))
         if not partition.is_leader or self._patience.holds_up(partition):
             _tell_later(waiting, self._patience.append(partition, batch))
@@ -84,23 +131,21 @@ class MessageAppends:
             _tell_later(waiting, self._patience.append(partition, batch))
             return
         except ChordMQError as error:
-            if len(joined) == 1:
+            if len(joined) == 1 and len(waiting) <= 1:
                 _tell(waiting, error)
             else:  # one client's messages must not fail another's
-                for unit in joined:
+                for unit in _by_client(joined):
                     self._write(partition, [unit])
             return
         tail = self._tails.get(partition)
         shared = self._broker.shared
         if tail is not None and shared.intercept is None and shared.deliver is None:
             tail.expect(appended.base_offset, [unit.parcel for unit in joined])
-        if waiting:
-            self._when_committed(partition, batch, waiting, appended.next_offset)
+        self._when_committed(partition, batch, waiting, appended.next_offset)
 
-    def append_alone(self, partition: Partition, batch: bytearray, unit: Unit) -> None:
+    def append_alone(self, partition: Partition, batch: bytearray, done: Done) -> None:
         """Append messages that are a batch of their own already."""
-        assert unit.done is not None
-        data, waiting = memoryview(batch), [unit.done]
+        data, waiting = memoryview(batch), [done]
         if not partition.is_leader or self._patience.holds_up(partition):
             _tell_later(waiting, self._patience.append(partition, data))
             return
@@ -109,7 +154,7 @@ class MessageAppends:
         except ANOTHER_TIME:
             _tell_later(waiting, self._patience.append(partition, data))
         except ChordMQError as error:
-            unit.done(error)
+            done(error)
         else:
             self._when_committed(partition, data, waiting, appended.next_offset)
 
@@ -141,6 +186,8 @@ def _joined(units: list[Unit], size_max: int) -> Iterator[list[Unit]]:
     """Yield who shares a batch: messages of one time; one too large is refused by itself."""
     joined: list[Unit] = []
     size = 0
+    if any(unit.size > size_max for unit in units):
+        units = _by_client(units)
     for unit in units:
         is_other = unit.is_apart or (
             joined and joined[0].parcel.timestamp_ms != unit.parcel.timestamp_ms
@@ -151,6 +198,10 @@ def _joined(units: list[Unit], size_max: int) -> Iterator[list[Unit]]:
         joined.append(unit)
         size += unit.size
     yield joined
+
+
+def _by_client(units: list[Unit]) -> list[Unit]:
+    return [one for unit in units for one in unit.by_client()]
 
 
 def _outcome(future: asyncio.Future[Any]) -> ChordMQError | None:

@@ -1,7 +1,6 @@
 """Drives one MQTT client: bytes to packets to handlers, and all that goes out in a turn as one."""
 
 import asyncio
-from collections import deque
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, cast
@@ -20,6 +19,7 @@ from chordmq.codecs.mqtt.reasons import Reason
 from chordmq.errors import ChordMQError
 from chordmq.fronts.gate import Transport
 from chordmq.fronts.listener import Listener
+from chordmq.fronts.mqtt.answers import Answer
 from chordmq.fronts.mqtt.envelopes import Envelopes
 from chordmq.fronts.mqtt.errors import reason_of
 from chordmq.fronts.mqtt.front import MqttFront, Route
@@ -35,23 +35,25 @@ WRITE_BYTES_MAX = 256 * 1024
 """Bytes that are joined into one write."""
 PACKETS_AT_ONCE = 200
 """Packets that are handled before other clients have their turn; a run counts as one."""
+UNCOUNTED_BYTES_MAX = 4 * 1024
+"""Bytes that a client may hold before they count: small messages come and go in one turn."""
 UNSTORED_BYTES_MAX = 4 * 1024 * 1024
 """Of messages that are being stored, above which no more are read."""
 KEEP_ALIVE_GRACE = 1.5
 REASON_LENGTH_MAX = 200
 
 
-class Answer:
-    """One answer of several that go out in the order of what they answer (MQTT-4.6.0-2)."""
-
-    __slots__ = ("data",)
-
-    def __init__(self) -> None:
-        self.data: bytes | None = None
-
-
 class MqttConnection(asyncio.Protocol):
     """One client. What takes time holds up the packets behind it, and reading as well."""
+
+    __slots__ = (
+        "_answers", "_connected_ms", "_held", "_is_closed", "_is_paused", "_is_pumping",
+        "_is_reading", "_is_scheduled", "_keep_alive_s", "_now_s", "_out", "_out_bytes", "_packets",
+        "_protocol", "_quotas", "_reader", "_task", "_throttle", "_timer", "_transport",
+        "_unstored_bytes", "aliases", "certified", "connect", "envelopes", "exchange", "front",
+        "host", "is_leaving_well", "last_active_s", "listener", "login", "routes", "session",
+        "unanswered", "version", "window",
+    )  # fmt: skip
 
     def __init__(self, front: MqttFront, listener: Listener, protocol: str = "mqtt") -> None:
         self.front = front
@@ -77,23 +79,22 @@ class MqttConnection(asyncio.Protocol):
         """Names that the client has given to topics."""
         self.unanswered = 0
         """Messages of QoS 1 and 2 from the client that are not answered."""
-        self._answers: deque[Answer] = deque()
+        self._answers: list[Answer] = []
         self._unstored_bytes = 0
-        self._packets: deque[Packet] = deque()
+        self._packets: list[Packet] = []
         self._task: asyncio.Task[None] | None = None
         self._out: list[bytes] = []
         self._out_bytes = self._held = 0
-        self._is_scheduled = False
-        self._is_pumping = False
-        self._is_paused = False
+        self._is_scheduled = self._is_pumping = self._is_paused = self._is_closed = False
         self._is_reading = True
-        self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._keep_alive_s = 0.0
+        self._quotas = front.broker.permissions.quotas
         self._throttle: Throttle | None = None
-        """There as soon as the client is let in."""
+        """There as soon as somebody has a quota."""
+        self._now_s = listener.clock.monotonic_s
         self._connected_ms = listener.clock.now_ms()
-        self.last_active_s = listener.clock.monotonic_s()
+        self.last_active_s = self._now_s()
 
     # What the transport tells.
 
@@ -119,9 +120,9 @@ class MqttConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take the packets that the new bytes complete."""
-        self.last_active_s = self.listener.clock.monotonic_s()
-        if self._throttle is not None:
-            self._throttle.count(produced=len(data))
+        self.last_active_s = self._now_s()
+        if self._quotas:
+            self._charge(produced=len(data))
         packets = self._reader.receive(data)
         if self._task is not None or self._packets:
             self._packets += packets
@@ -130,12 +131,21 @@ class MqttConnection(asyncio.Protocol):
         self._after_read()
 
     def _after_read(self) -> None:
-        fault = self._reader.fault
-        if fault is not None and self._task is None and not self._packets:
-            self.refuse(fault)
-        held = self._reader.held + self._unstored_bytes
-        if held != self._held or self._packets or self._is_throttled:
+        reader = self._reader
+        if reader.fault is not None and self._task is None and not self._packets:
+            self.refuse(reader.fault)
+        more = reader.held + self._unstored_bytes - self._held
+        if more > UNCOUNTED_BYTES_MAX or self._packets or self._throttle is not None:
             self._account()
+
+    def _charge(self, *, produced: int = 0, fetched: int = 0) -> None:
+        """Charge bytes to the client's quotas."""
+        session = self.session
+        if self._throttle is None and session is not None:
+            who = (session.principal.name, session.client_id)
+            self._throttle = Throttle(Meter(self._quotas, self.listener.clock, *who), self._go_on)
+        if self._throttle is not None:
+            self._throttle.count(produced=produced, fetched=fetched)
 
     @property
     def _is_throttled(self) -> bool:
@@ -152,7 +162,7 @@ class MqttConnection(asyncio.Protocol):
             try:
                 work = HANDLERS[type(packet)](self, packet)
             except Exception as fault:  # noqa: BLE001  one client's fault is not the others'
-                self._failed(fault)
+                self.failed(fault)
                 return
             if work is not None:
                 self._packets += packets[at + 1 :]
@@ -165,19 +175,18 @@ class MqttConnection(asyncio.Protocol):
         try:
             await work
         except Exception as fault:  # noqa: BLE001  one client's fault is not the listener's
-            self._failed(fault)
+            self.failed(fault)
         self._task = None
         self._handle_waiting()
 
     def _handle_waiting(self) -> None:
         """Go on with the packets that had to wait."""
-        packets = list(self._packets)
-        self._packets.clear()
+        packets, self._packets = self._packets, []
         self._handle_all(packets)
         self._after_read()
         self._account()
 
-    def _failed(self, fault: Exception) -> None:
+    def failed(self, fault: Exception) -> None:
         """Close, and tell the client why as far as it concerns the client."""
         if isinstance(fault, MalformedPacket):
             self.refuse(fault)
@@ -202,8 +211,6 @@ class MqttConnection(asyncio.Protocol):
         """Go on when the client has taken what was sent."""
         self._is_paused = False
         self._account()
-        if self._out:
-            self._schedule()
         self.pump_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -225,21 +232,18 @@ class MqttConnection(asyncio.Protocol):
         """Send bytes at the end of this turn."""
         self._out.append(data)
         self._out_bytes += len(data)
-        if not self._is_scheduled:
-            self._schedule()
-
-    def _schedule(self) -> None:
         if not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            self.front.writes.add(self)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Send what there is to send."""
         self._is_scheduled = False
         if self._is_closed:
             return
         was_full = self._out_bytes >= WRITE_BYTES_MAX
-        if self._throttle is not None:
-            self._throttle.count(fetched=self._out_bytes)
+        if self._quotas:
+            self._charge(fetched=self._out_bytes)
         out, self._out, self._out_bytes = self._out, [], 0
         self._transport.write(b"".join(out))
         if was_full:
@@ -257,19 +261,23 @@ class MqttConnection(asyncio.Protocol):
         if session is not None and session.outbox.connection is self:
             session.outbox.pump()
 
-    def expect_answer(self) -> Answer:
-        """Return a place for an answer; answers go out in the order of their places."""
-        answer = Answer()
+    def expect(self, answer: Answer, count: int = 0) -> Answer:
+        """Have an answer sent when it is there, after those before it; count what it answers."""
         self._answers.append(answer)
+        if count:
+            self.count(count)
         return answer
 
     def answered(self) -> None:
         """Send the answers that are there, up to the first that is not."""
-        answers = self._answers
-        while answers and answers[0].data is not None:
-            data = answers.popleft().data
-            if data:
-                self.send(data)
+        answers, ready = self._answers, 0
+        for answer in answers:
+            if answer.data is None:
+                break
+            ready += 1
+            if answer.data:
+                self.send(answer.data)
+        del answers[:ready]
 
     def count(self, number: int) -> None:
         """Count messages that the client waits for an answer to; MQTT-3.3.4-9 has a limit."""
@@ -286,7 +294,7 @@ class MqttConnection(asyncio.Protocol):
     def stored(self, size: int) -> None:
         """Count bytes that are stored, or could not be."""
         self._unstored_bytes -= size
-        if not self._is_reading:
+        if not self._is_reading or self._held:
             self._account()
 
     # Coming and going.
@@ -299,9 +307,6 @@ class MqttConnection(asyncio.Protocol):
         if keep_alive_s:
             self._look_later(self._keep_alive_s)
         self.front.connected += 1
-        quotas, user = self.front.broker.permissions.quotas, session.principal.name
-        meter = Meter(quotas, self.listener.clock, user, session.client_id)
-        self._throttle = Throttle(meter, self._go_on)
         self.front.broker.presence.enter(self)
         authenticator = self.front.authenticator
         if authenticator is not None and self.login is not None:
@@ -373,7 +378,7 @@ class MqttConnection(asyncio.Protocol):
     def _hang_up(self) -> None:
         if self._is_closed:
             return
-        self._flush()
+        self.flush()
         self._leave()
         self._transport.close()
 

@@ -26,18 +26,22 @@ from chordmq.fronts.mqtt.settings import MqttSettings
 from chordmq.fronts.mqtt.sparkplug import announce, certificate_of
 from chordmq.fronts.mqtt.subscriptions import Interest, Subscription
 from chordmq.fronts.mqtt.tails import UNKNOWN, Tail
+from chordmq.fronts.mqtt.writes import Writes
 from chordmq.records.record import Headers, Record, prepare_headers, prepare_key
 
 STORE_INTERVAL_S = 1.0
 ENDS_PATIENCE_S = 1.0
 ROUTES_MAX = 100_000
+RECORD_COST = 100
+"""Bytes of a record without payload, key and name: numbers, headers and what points to them."""
 
 
 class Route:
     """Where the messages of a name go, and what their records have in common."""
 
     __slots__ = (
-        "_headers", "_is_named", "certificate", "key", "name", "partition", "prepared_key", "topic",
+        "_headers", "_is_named", "certificate", "key", "name", "overhead", "partition",
+        "prepared_key", "topic",
     )  # fmt: skip
 
     def __init__(self, name: str, partition: Partition, key: bytes | None) -> None:
@@ -46,6 +50,8 @@ class Route:
         self.partition = partition
         self.key = key
         self.prepared_key = prepare_key(key)
+        self.overhead = RECORD_COST + len(self.prepared_key) + len(self.topic)
+        """Bytes that a message takes besides its payload, while it is stored and in a batch."""
         self.certificate = certificate_of(name)
         """Where births of Sparkplug's edge nodes and devices are kept; nothing for other names."""
         self._is_named = name_of(partition.topic, Record(0, 0, key, b"")) != name
@@ -79,6 +85,7 @@ class MqttFront:
         self.tails: dict[Partition, Tail] = {}
         self.register = Register(self)
         self.appends = MessageAppends(broker, self.tails)
+        self.writes = Writes()
         self.tasks: asyncio.TaskGroup
         self.ready = asyncio.Event()
         self.messages_in = 0

@@ -15,6 +15,7 @@ from chordmq.fronts.mqtt.session import Session
 
 if TYPE_CHECKING:
     from chordmq.fronts.mqtt.connection import MqttConnection
+    from chordmq.fronts.mqtt.front import MqttFront
 
 MECHANISM = "MQTT"
 NO_EXPIRY = 0xFFFFFFFF
@@ -112,13 +113,23 @@ async def authenticate(connection: "MqttConnection", packet: Auth) -> None:
         connection.end(Reason.NOT_AUTHORIZED, str(error))
 
 
+async def _settled_id(front: "MqttFront", packet: Connect) -> str:
+    """Return who the client is, when it is settled which node looks after its session.
+
+    In a cluster another node may have found out first, and have sent the client here.
+    """
+    client_id = packet.client_id or front.register.new_client_id()
+    home = await front.broker.sessions.home_of(client_id)
+    return client_id if packet.client_id or home is None else front.register.new_client_id()
+
+
 async def _accept(
     connection: "MqttConnection", packet: Connect, login: Login, proof: bytes | None = None
 ) -> None:
     """Open the client's session, and tell the client what it may do."""
     front, settings = connection.front, connection.front.settings
     asked = packet.properties
-    client_id = packet.client_id or front.register.new_client_id()
+    client_id = await _settled_id(front, packet)
     connection.login = login
     session, has_session = front.register.begin(connection, packet, client_id)
     connection.window = min(asked.receive_maximum or 65_535, settings.inflight_max)

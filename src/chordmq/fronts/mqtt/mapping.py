@@ -55,7 +55,7 @@ class Parcel:
     base_offset: int = -1
     source: "Source | None" = None
     """Where the messages lie; None for what no log holds."""
-    raw: bytes = b""
+    packets: list[bytes] = field(default_factory=list)
     """The messages as packets of QoS 0, if they came so."""
     version: int = 0
     """The version of MQTT of these packets."""
@@ -71,6 +71,13 @@ class Parcel:
     """The client that has published it, as far as that is known."""
     written: dict[tuple[object, ...], bytes] = field(default_factory=dict)
     """Packets for subscribers that want the same."""
+
+    @property
+    def raw(self) -> bytes:
+        """Return the messages as they came."""
+        if len(self.packets) > 1:
+            self.packets = [b"".join(self.packets)]
+        return self.packets[0]
 
     def __len__(self) -> int:
         return len(self.payloads)

@@ -15,7 +15,8 @@ from chordmq.codecs.mqtt.packets import V5, Publish, Run, Will
 from chordmq.codecs.mqtt.properties import NONE
 from chordmq.codecs.mqtt.reasons import Reason
 from chordmq.errors import ChordMQError, PolicyViolation, TopicAccessDenied, UnknownTopic
-from chordmq.fronts.mqtt.appends import Done, Unit
+from chordmq.fronts.mqtt.answers import Answer
+from chordmq.fronts.mqtt.appends import RECORD_OVERHEAD_MAX, Done, Unit
 from chordmq.fronts.mqtt.errors import PUBLISH_REASONS, reason_of
 from chordmq.fronts.mqtt.mapping import EXPIRES, RETAIN, Extras, Parcel, extras_of, sender_of
 from chordmq.fronts.mqtt.rules import Action, Verdict
@@ -25,12 +26,12 @@ from chordmq.fronts.mqtt.wills import message_of
 from chordmq.records.record import AlikeRecords, build_batch, prepare_headers, prepare_key
 
 if TYPE_CHECKING:
-    from chordmq.fronts.mqtt.connection import Answer, MqttConnection
+    from chordmq.fronts.mqtt.connection import MqttConnection
     from chordmq.fronts.mqtt.front import MqttFront, Route
     from chordmq.fronts.mqtt.handlers import Work
 
-ALIKE_COST, MESSAGE_COST = 100, 1_000
-"""Bytes that a message takes besides its payload while it is stored: alike ones, and others."""
+MESSAGE_COST = 1_000
+"""Bytes that a message with properties takes besides its payload while it is stored."""
 ROUTES_MAX = 10_000
 """Topics that are remembered for one client."""
 RESERVED = ("$SYS/", "$share/", "$queue/", "$stream/", "$sparkplug/")
@@ -38,62 +39,80 @@ RESERVED = ("$SYS/", "$share/", "$queue/", "$stream/", "$sparkplug/")
 
 def publish_run(connection: "MqttConnection", session: Session, route: "Route", run: Run) -> None:
     """Take messages that have nothing special, many at once."""
-    front = connection.front
-    qos = run.qos
-    parcel = Parcel(
-        name=route.name,
-        topic=route.topic,
-        payloads=run.payloads,
-        qos=qos,
-        raw=run.raw,
-        version=connection.version if run.raw else 0,
-        key=route.key,
-        timestamp_ms=front.now_ms(),
-        sender=session.client_id,
-    )
-    headers, prepared = route.headers(qos)
-    if session.hides_own:
-        headers += sender_of(session.client_id)
-        prepared = prepare_headers(headers)
-    records = AlikeRecords(route.prepared_key, prepared, run.payloads)
-    front.messages_in += len(run.payloads)
-    size = sum(map(len, run.payloads)) + ALIKE_COST * len(run.payloads)
+    front, count = connection.front, len(run.payloads)
+    size = sum(map(len, run.payloads)) + route.overhead * count
+    receipt = Receipt(connection, run.ids, count, size)
     connection.storing(size)
     if run.ids:
-        done = partial(_run_done, connection, run, connection.expect_answer(), size)
-        connection.count(len(run.ids))
+        connection.expect(receipt, count)
+    front.messages_in += count
+    qos, version = (1, 0) if run.ids else (0, connection.version)
+    unit = None if session.hides_own else front.appends.alike(route, qos, version)
+    if unit is not None:
+        unit.join(run, size, receipt.stored)
     else:
-        done = partial(_plain_done, connection, size, len(run.payloads))
-    front.appends.add(route.partition, Unit(parcel, records, headers, done))
-    front.audit(session, "publish", f"{len(run.payloads)} to {route.name}")
+        unit = _unit_of_run(session, route, run, front.appends.now_ms())
+        unit.parcel.version = version
+        unit.size, unit.shares = size, [(count, size, receipt.stored)]
+        front.appends.add(route.partition, unit)
+    if front.broker.audit.sample:
+        front.audit(session, "publish", f"{count} to {route.name}")
     if route.certificate:
         for payload in run.payloads:
             certify(front, route, payload, qos)
 
 
-def _plain_done(
-    connection: "MqttConnection", size: int, count: int, error: ChordMQError | None
-) -> None:
-    connection.stored(size)
-    if error is not None:
-        connection.front.refused += count
+def _unit_of_run(session: Session, route: "Route", run: Run, now_ms: int) -> Unit:
+    headers, prepared = route.headers(run.qos)
+    sender = ""
+    if session.hides_own:
+        sender = session.client_id
+        headers += sender_of(sender)
+        prepared = prepare_headers(headers)
+    parcel = Parcel(
+        route.name,
+        route.topic,
+        run.payloads,
+        run.qos,
+        packets=[run.raw] if run.raw else [],
+        key=route.key,
+        timestamp_ms=now_ms,
+        sender=sender,
+    )
+    records = AlikeRecords(route.prepared_key, prepared, run.payloads)
+    return Unit(parcel, records, headers, route=None if sender else route)
 
 
-def _run_done(
-    connection: "MqttConnection",
-    run: Run,
-    answer: "Answer",
-    size: int,
-    error: ChordMQError | None,
-) -> None:
-    connection.stored(size)
-    connection.unanswered -= len(run.ids)
-    if error is None:
-        answer.data = writer.pubacks(run.ids)
-    else:
-        ids = [int.from_bytes(number, "big") for number in run.ids]
-        answer.data = b"".join(_refusal(connection, kinds.PUBACK, one, error) for one in ids)
-    connection.answered()
+class Receipt(Answer):
+    """What a client waits for that has sent a run of messages: word that they are stored."""
+
+    __slots__ = ("_connection", "_count", "_ids", "_size")
+
+    def __init__(
+        self, connection: "MqttConnection", ids: list[bytes], count: int, size: int
+    ) -> None:
+        self.data = None
+        self._connection = connection
+        self._ids = ids
+        self._count = count
+        self._size = size
+
+    def stored(self, error: ChordMQError | None) -> None:
+        """Answer; with QoS 0 nobody waits for that."""
+        connection, ids = self._connection, self._ids
+        connection.stored(self._size)
+        if not ids:
+            if error is not None:
+                connection.front.refused += self._count
+            return
+        connection.unanswered -= self._count
+        if error is None:
+            self.data = writer.pubacks(ids)
+        else:
+            numbers = [int.from_bytes(number, "big") for number in ids]
+            refusals = [_refusal(connection, kinds.PUBACK, one, error) for one in numbers]
+            self.data = b"".join(refusals)
+        connection.answered()
 
 
 def _refusal(connection: "MqttConnection", kind: int, number: int, error: ChordMQError) -> bytes:
@@ -130,8 +149,9 @@ async def _create_for_run(connection: "MqttConnection", session: Session, run: R
 def _refuse_run(connection: "MqttConnection", run: Run, error: ChordMQError) -> None:
     connection.front.refused += len(run.payloads)
     if run.ids:
-        connection.count(len(run.ids))
-        _run_done(connection, run, connection.expect_answer(), 0, error)
+        receipt = Receipt(connection, run.ids, len(run.ids), 0)
+        connection.expect(receipt, len(run.ids))
+        receipt.stored(error)
     elif connection.version != V5 and not isinstance(error, TopicAccessDenied):
         connection.fail(error)
 
@@ -236,7 +256,7 @@ def _refuse(connection: "MqttConnection", packet: Publish, error: ChordMQError) 
     if packet.qos:
         kind = kinds.PUBACK if packet.qos == 1 else kinds.PUBREC
         connection.unanswered -= 1
-        answer = connection.expect_answer()
+        answer = connection.expect(Answer())
         answer.data = _refusal(connection, kind, packet.id, error)
         connection.answered()
 
@@ -270,21 +290,22 @@ def _publish(
     if packet.qos == 2 and session.is_durable:
         _publish_once(connection, session, packet, (route, unit))
         return
-    unit.done = partial(_one_done, connection, session, packet, _place(connection, packet))
+    done: Done = partial(_one_done, connection, session, packet, _place(connection, packet))
     if packet.qos == 2:
         session.arrivals[packet.id] = None
     if packet.retain:
-        unit.done = _both(unit.done)
-        _retain(front, packet, route.name, unit)
+        done = _both(done)
+        _retain(front, packet, unit.parcel, done)
+    unit.shares = [(1, unit.size, done)]
     front.appends.add(route.partition, unit)
 
 
 def _place(connection: "MqttConnection", packet: Publish) -> "Answer | None":
-    return connection.expect_answer() if packet.qos else None
+    return connection.expect(Answer()) if packet.qos else None
 
 
 def _unit(front: "MqttFront", session: Session, packet: Publish, route: "Route") -> Unit:
-    now_ms = front.now_ms()
+    now_ms = front.appends.now_ms()
     extras = Extras() if packet.properties is NONE else extras_of(packet.properties, now_ms)
     headers = route.headers(packet.qos)[0] + extras.headers
     if packet.retain:
@@ -308,15 +329,14 @@ def _unit(front: "MqttFront", session: Session, packet: Publish, route: "Route")
     )
     records = AlikeRecords(prepare_key(key), prepare_headers(headers), parcel.payloads)
     is_apart = extras.timestamp_ms is not None or parcel.is_null
-    return Unit(parcel, records, headers, is_apart=is_apart)
+    size = len(records.key) + len(records.headers) + len(packet.payload) + RECORD_OVERHEAD_MAX
+    return Unit(parcel, records, headers, is_apart=is_apart, size=size)
 
 
-def _retain(front: "MqttFront", packet: Publish, name: str, unit: Unit) -> None:
+def _retain(front: "MqttFront", packet: Publish, parcel: Parcel, done: Done) -> None:
     """Keep a message for who subscribes later; an empty one ends that."""
-    assert unit.done is not None
-    parcel, done = unit.parcel, unit.done
     message = Retained(
-        name=name,
+        name=parcel.name,
         payload=packet.payload,
         qos=packet.qos,
         timestamp_ms=parcel.timestamp_ms,
@@ -374,21 +394,20 @@ def _publish_once(
     topic = front.broker.topics.get(partition.topic)
     sequence = session.next_sequence(topic.id, partition.index)
     session.arrivals[packet.id] = Arrival(packet.id, topic.id, partition.index, sequence)
-    done: Done = partial(_one_done, connection, session, packet, connection.expect_answer())
+    done: Done = partial(_one_done, connection, session, packet, connection.expect(Answer()))
     if packet.retain:
         done = _both(done)
-    unit.done = done
 
     def append() -> None:
         if packet.retain:
-            _retain(front, packet, route.name, unit)
+            _retain(front, packet, unit.parcel, done)
         batch = build_batch(
             partition.sealed(unit.as_records()),
             producer_id=session.producer_id,
             epoch=0,
             sequence=sequence,
         )
-        front.appends.append_alone(partition, batch, unit)
+        front.appends.append_alone(partition, batch, done)
 
     session.when_stored(append)
 
@@ -416,9 +435,8 @@ async def publish_will(front: "MqttFront", session: Session, will: Will) -> None
         topic = packet.topic.encode()
         route = await find_route(front, session, topic, packet.topic)
         unit = _unit(front, session, packet, route)
-        unit.done = lambda error: None
         if packet.retain:
-            _retain(front, packet, route.name, unit)
+            _retain(front, packet, unit.parcel, lambda error: None)
         front.appends.add(route.partition, unit)
     except ChordMQError:
         front.refused += 1
