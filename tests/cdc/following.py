@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from chordmq.cdc.change import Change, Spoiled
 from chordmq.cdc.runner import Runner, broker_of
 from chordmq.cdc.settings import Source, read_plan
 from chordmq.clock import SystemClock
@@ -45,6 +46,12 @@ class Written(NamedTuple):
 def source_of(config: Config) -> Source:
     """Return a source from its settings."""
     return read_plan({"sources": [config]}).sources[0]
+
+
+def id_of(change: Change | Spoiled) -> Any:
+    """Return the field `id` of a change's key."""
+    assert isinstance(change, Change), change
+    return msgspec.json.decode(change.key or b"")["id"]
 
 
 @asynccontextmanager

@@ -4,21 +4,24 @@ import asyncio
 
 from chordmq.cdc.backlog import Backlog, Step
 from chordmq.cdc.change import Position
-from chordmq.cdc.rendering import Placed
+from chordmq.cdc.rendering import Rendered
 from chordmq.cdc.settings import Pace
-from chordmq.records.record import NewRecord
 
 
 def step(count: int, at: str = "", size: int = 0) -> Step:
-    return Step([Placed("t", NewRecord(0, None, b""))] * count, Position(at), count, size, 0.0)
+    records = Rendered(0)
+    for _ in range(count):
+        records.add("t", None, b"")
+    records.size = size
+    return Step(records, Position(at), count, 0.0)
 
 
 async def test_steps_are_joined_up_to_what_one_transaction_takes() -> None:
     backlog = Backlog(Pace(step_events_max=10))
     for number in (4, 6, 1):
         await backlog.put(step(number))
-    assert [len(one.placed) for one in await backlog.take()] == [4, 6]
-    assert [len(one.placed) for one in await backlog.take()] == [1]
+    assert [len(one.records) for one in await backlog.take()] == [4, 6]
+    assert [len(one.records) for one in await backlog.take()] == [1]
     assert backlog.records == 0
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from chordmq.cdc.change import Position
-from chordmq.cdc.rendering import Placed
+from chordmq.cdc.rendering import Rendered
 from chordmq.cdc.settings import Source, read_plan
 from chordmq.cdc.writer import Writer, transactional_id
 from chordmq.client.admin import Admin
@@ -19,8 +19,10 @@ def source_named(name: str) -> Source:
     return read_plan({"sources": [settings]}).sources[0]
 
 
-def placed(source: Source, value: bytes) -> Placed:
-    return Placed(f"{source.name}.public.items", NewRecord(0, b"k", value))
+def rendered(source: Source, value: bytes) -> Rendered:
+    found = Rendered(0)
+    found.add(f"{source.name}.public.items", b"k", value)
+    return found
 
 
 async def test_a_position_is_found_again_behind_many_steps(node: RunningNode, name: str) -> None:
@@ -33,7 +35,7 @@ async def test_a_position_is_found_again_behind_many_steps(node: RunningNode, na
                 writer = Writer(source, admin, transaction, SystemClock())
                 assert await writer.prepare() == expected
                 for number in range(80):
-                    await writer.write([placed(source, b"v")], Position(f"{run}/{number}"))
+                    await writer.write([rendered(source, b"v")], Position(f"{run}/{number}"))
 
 
 async def test_what_a_dead_source_has_left_open_is_neither_told_nor_a_position(
@@ -46,11 +48,11 @@ async def test_what_a_dead_source_has_left_open_is_neither_told_nor_a_position(
         first = await Transaction(admin.cluster, transactional_id(source)).__aenter__()
         writer = Writer(source, admin, first, clock)
         await writer.prepare()
-        await writer.write([placed(source, b"v")], Position("0/1"))
+        await writer.write([rendered(source, b"v")], Position("0/1"))
         # As if it died in the middle of the second step, having written more than is looked at.
         left = [NewRecord(0, b"k", b'{"at":"0/2"}')] * 200
         await first.append(source.positions, left, 0)
         async with Transaction(admin.cluster, transactional_id(source)) as second:
             assert await Writer(source, admin, second, clock).prepare() == Position("0/1")
         with pytest.raises(BrokerRefused, match=r"INVALID_PRODUCER_EPOCH|PRODUCER_FENCED"):
-            await writer.write([placed(source, b"v")], Position("0/3"))
+            await writer.write([rendered(source, b"v")], Position("0/3"))

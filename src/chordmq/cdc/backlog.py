@@ -2,21 +2,19 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from chordmq.cdc.change import Position
-from chordmq.cdc.rendering import Placed
+from chordmq.cdc.rendering import Rendered
 from chordmq.cdc.settings import Pace
 
 
 class Step(NamedTuple):
     """Records that are written together, and how far the source is after them."""
 
-    placed: Sequence[Placed]
+    records: Rendered
     position: Position
     changes: int
-    size: int
     read_s: float
     """When it was read, by the monotonic clock."""
 
@@ -38,8 +36,8 @@ class Backlog:
         ):
             await self._change()
         self._steps.append(step)
-        self.records += len(step.placed)
-        self.size += step.size
+        self.records += len(step.records)
+        self.size += step.records.size
         self._changed.set()
 
     async def take(self) -> list[Step]:
@@ -47,12 +45,12 @@ class Backlog:
         while not self._steps:
             await self._change()
         taken = [self._steps.popleft()]
-        count = len(taken[0].placed)
-        while self._steps and count + len(self._steps[0].placed) <= self._pace.step_events_max:
+        count = len(taken[0].records)
+        while self._steps and count + len(self._steps[0].records) <= self._pace.step_events_max:
             taken.append(self._steps.popleft())
-            count += len(taken[-1].placed)
+            count += len(taken[-1].records)
         self.records -= count
-        self.size -= sum(step.size for step in taken)
+        self.size -= sum(step.records.size for step in taken)
         self._changed.set()
         return taken
 

@@ -1,6 +1,6 @@
 """One change of a database, whatever database it was, and how far its source is (pure)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,23 +19,27 @@ class Place(NamedTuple):
         return f"{self.namespace}.{self.name}"
 
 
+Json = bytes
+"""A value that is written already, as events show it."""
+
+
 class Change(NamedTuple):
     """What happened to one row or document."""
 
     op: str
     place: Place
-    key: Mapping[str, Any] | None
+    key: Json | None
     """None where the table has no primary key."""
-    before: Any
-    after: Any
-    source: Mapping[str, Any]
+    before: Json | None
+    after: Json | None
+    source: Json
     """Where the change stands in the source, as Debezium tells it."""
     time_us: int
     """When it was committed there."""
     id: str
     """The same each time that this change is read."""
-    description: Mapping[str, Any] | None = None
-    """What an update has changed; MongoDB says so."""
+    description: Json | None = None
+    """What an update has changed; MongoDB says so, and null of what is no update."""
 
 
 class Spoiled(NamedTuple):
@@ -44,7 +48,7 @@ class Spoiled(NamedTuple):
     place: Place
     id: str
     reason: str
-    key: Mapping[str, Any] | None = None
+    key: Json | None = None
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -1,30 +1,45 @@
 """Changes as records of the log: where each goes, and in which form (pure)."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import msgspec
 
 from chordmq.cdc import debezium
-from chordmq.cdc.change import DELETE, TRUNCATE, Change, Place, Spoiled
+from chordmq.cdc.change import DELETE, Change, Place, Spoiled
 from chordmq.cdc.settings import Source
 from chordmq.errors import ChordMQError
 from chordmq.iot import envelope
-from chordmq.records.record import NewRecord
+from chordmq.records.record import Headers, NewRecord
 
 REASON, CHANGE, TABLE = "chordmq.error", "chordmq.change", "chordmq.table"
 """Headers of a dead letter: what is wrong, which change it was, and of what."""
 OVERHEAD_BYTES = 256
 
-_FAULTS = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError, ChordMQError)
+_FAULTS = (msgspec.MsgspecError, ValueError, OverflowError, ChordMQError)
+"""What the envelope can raise: a time that no calendar has, a name that is no topic."""
 
 
-class Placed(NamedTuple):
-    """A record and its topic."""
+class Rendered:
+    """Records by their topics; in each topic they are in the order of the changes."""
 
-    topic: str
-    record: NewRecord
+    def __init__(self, time_ms: int) -> None:
+        self.by_topic: dict[str, list[NewRecord]] = defaultdict(list)
+        self.size = 0
+        """Bytes of their values."""
+        self._time_ms = time_ms
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_topic.values()))
+
+    def add(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> None:
+        """Add a record of this time."""
+        self.by_topic[topic].append(NewRecord(self._time_ms, key, value, headers))
+        if value is not None:
+            self.size += len(value)
 
 
 class CannotTell(Exception):
@@ -44,43 +59,42 @@ class Rendering:
         self.spoiled = 0
         """Changes that could not be told."""
 
-    def records(self, changes: Iterable[Change | Spoiled], now_ns: int) -> list[Placed]:
+    def records(self, changes: Iterable[Change | Spoiled], now_ns: int) -> Rendered:
         """Return what the log gets for changes; raise CannotTell if one must stop the source."""
-        found: list[Placed] = []
+        found, telling = Rendered(now_ns // 1_000_000), debezium.Telling(now_ns)
         for change in changes:
             if isinstance(change, Spoiled):
-                found += self._dead_letter(change, now_ns)
+                self._bury(change, found)
             elif change.op not in self._skipped:
-                found += self._told(change, now_ns)
+                self._tell(change, telling, found)
         return found
 
-    def heartbeat(self, now_ms: int) -> Placed:
+    def heartbeat(self, now_ms: int) -> Rendered:
         """Return a sign of life."""
-        key, value = debezium.heartbeat(self._prefix, now_ms)
-        return Placed(debezium.HEARTBEATS + self._prefix, NewRecord(now_ms, key, value))
+        found = Rendered(now_ms)
+        found.add(debezium.HEARTBEATS + self._prefix, *debezium.heartbeat(self._prefix, now_ms))
+        return found
 
-    def _told(self, change: Change, now_ns: int) -> list[Placed]:
-        place = change.place
-        topic = self._topics.get(place)
-        if topic is None:
-            topic = self._topics[place] = f"{self._prefix}.{place.namespace}.{place.name}"
-        time_ms = now_ns // 1_000_000
-        try:
-            key = None if change.op == TRUNCATE else debezium.key_of(change.key)
-            value = debezium.event(change, now_ns)
-            if self._is_wrapped:
+    def _tell(self, change: Change, telling: debezium.Telling, found: Rendered) -> None:
+        place, key = change.place, change.key
+        value = telling.event(change)
+        if self._is_wrapped:
+            try:
                 value = self._wrapped(change, value)
-        except _FAULTS as error:
-            return self._spoil(change, f"it cannot be written as JSON: {error}", now_ns)
+            except _FAULTS as error:
+                return self._spoil(change, f"it cannot be put into an envelope: {error}", found)
         size = len(value) + len(key or b"")
         if size > self._size_max:
             reason = f"it takes {size} bytes; topics.message_bytes_max allows {self._size_max}"
-            return self._spoil(change, reason, now_ns)
-        found = [Placed(topic, NewRecord(time_ms, key, value))]
+            return self._spoil(change, reason, found)
+        topic = self._topics.get(place)
+        if topic is None:
+            topic = self._topics[place] = f"{self._prefix}.{place.namespace}.{place.name}"
+        found.add(topic, key, value)
         if change.op == DELETE and self._source.tombstones:
             # Compaction removes a key after such a record, whatever the format.
-            found.append(Placed(topic, NewRecord(time_ms, key, None)))
-        return found
+            found.add(topic, key, None)
+        return None
 
     def _wrapped(self, change: Change, value: bytes) -> bytes:
         """Return an event in the envelope of the IoT layer."""
@@ -96,23 +110,19 @@ class Rendering:
         wrapped = envelope.Envelope(metadata=metadata, payload=msgspec.Raw(value))
         return msgspec.json.encode(wrapped)
 
-    def _spoil(self, change: Change, reason: str, now_ns: int) -> list[Placed]:
-        return self._dead_letter(Spoiled(change.place, change.id, reason, change.key), now_ns)
+    def _spoil(self, change: Change, reason: str, found: Rendered) -> None:
+        self._bury(Spoiled(change.place, change.id, reason, change.key), found)
 
-    def _dead_letter(self, spoiled: Spoiled, now_ns: int) -> list[Placed]:
+    def _bury(self, spoiled: Spoiled, found: Rendered) -> None:
+        """Add a dead letter, or whatever the source is set to do."""
         self.spoiled += 1
         if self._source.on_error == "fail":
             raise CannotTell(f"{spoiled.place}, change {spoiled.id}: {spoiled.reason}")
         if self._source.on_error == "skip":
-            return []
-        try:
-            key = debezium.key_of(spoiled.key)
-        except _FAULTS:
-            key = None
+            return
         headers = (
             (REASON, spoiled.reason.encode()),
             (CHANGE, spoiled.id.encode()),
             (TABLE, str(spoiled.place).encode()),
         )
-        record = NewRecord(now_ns // 1_000_000, key, None, headers)
-        return [Placed(self._source.dead_letter, record)]
+        found.add(self._source.dead_letter, spoiled.key, None, headers)

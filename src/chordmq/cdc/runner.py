@@ -16,7 +16,7 @@ from chordmq.cdc.backlog import Backlog, Step
 from chordmq.cdc.change import Position
 from chordmq.cdc.errors import CdcError, PositionLost, SourceUnavailable
 from chordmq.cdc.measures import Measures
-from chordmq.cdc.rendering import CannotTell, Placed, Rendering
+from chordmq.cdc.rendering import CannotTell, Rendering
 from chordmq.cdc.settings import BrokerAddress, Source
 from chordmq.cdc.stream import Stream, opener
 from chordmq.cdc.writer import TRANSACTION_TIMEOUT_MS, Writer, transactional_id
@@ -135,24 +135,25 @@ class Runner:
         clock, rendering = self._clock, self._rendering
         async with aclosing(stream.bursts()) as bursts:
             async for changes, position in bursts:
-                placed = rendering.records(changes, clock.now_ms() * 1_000_000)
                 if not changes and self._source.heartbeats:
-                    placed.append(rendering.heartbeat(clock.now_ms()))
-                step = Step(placed, position, len(changes), _size(placed), clock.monotonic_s())
-                await backlog.put(step)
+                    records = rendering.heartbeat(clock.now_ms())
+                else:
+                    records = rendering.records(changes, clock.now_ms() * 1_000_000)
+                await backlog.put(Step(records, position, len(changes), clock.monotonic_s()))
                 self.measures.queued = backlog.records
 
     async def _write(self, stream: Stream, backlog: Backlog, writer: Writer) -> None:
         while True:
             steps = await backlog.take()
-            placed = [one for step in steps for one in step.placed]
+            records = [step.records for step in steps]
             position = steps[-1].position
-            await writer.write(placed, position)
+            await writer.write(records, position)
             measures = self.measures
             measures.queued = backlog.records
             measures.spoiled = self._rendering.spoiled
             changes = sum(step.changes for step in steps)
-            measures.stored(position, changes, len(placed), sum(step.size for step in steps))
+            size = sum(one.size for one in records)
+            measures.stored(position, changes, sum(map(len, records)), size)
             now_s = self._clock.monotonic_s()
             for step in steps:
                 measures.write_s.observe(now_s - step.read_s)
@@ -175,10 +176,6 @@ def _first(failure: Exception) -> Exception:
     while isinstance(failure, ExceptionGroup):
         failure = failure.exceptions[0]
     return failure
-
-
-def _size(placed: list[Placed]) -> int:
-    return sum(len(one.record.value or b"") for one in placed)
 
 
 async def stored_position(source: Source, broker: Broker) -> Position | None:

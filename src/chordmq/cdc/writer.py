@@ -1,11 +1,11 @@
 """Writes what a source tells and how far it is in one transaction: both are seen, or none."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from chordmq.cdc import positions
 from chordmq.cdc.change import Position
-from chordmq.cdc.rendering import Placed
+from chordmq.cdc.rendering import Rendered
 from chordmq.cdc.settings import Source
 from chordmq.client.admin import Admin
 from chordmq.client.codes import Code
@@ -38,15 +38,18 @@ class Writer:
         await self._create(self._source.positions, 1, positions.TOPIC_SETTINGS)
         return await positions.load(self._admin.cluster, self._source.positions)
 
-    async def write(self, placed: Sequence[Placed], position: Position) -> None:
+    async def write(self, rendered: Iterable[Rendered], position: Position) -> None:
         """Write records and the position after them; return when everybody sees them."""
         chosen: dict[tuple[str, int], list[NewRecord]] = defaultdict(list)
-        counts = self._partitions
-        for topic, record in placed:
-            count = counts.get(topic) or await self._count(topic)
-            # Rows without a key stay in one partition, so that their order is kept.
-            index = 0 if count == 1 or record.key is None else partition_for_key(record.key, count)
-            chosen[topic, index].append(record)
+        for topic, records in (pair for one in rendered for pair in one.by_topic.items()):
+            count = self._partitions.get(topic) or await self._count(topic)
+            if count == 1:
+                chosen[topic, 0] += records
+                continue
+            for record in records:
+                # Rows without a key stay in one partition, so that their order is kept.
+                index = 0 if record.key is None else partition_for_key(record.key, count)
+                chosen[topic, index].append(record)
         where = (self._source.positions, positions.PARTITION)
         chosen[where] = [positions.record_of(self._source.name, position, self._clock.now_ms())]
         await self._transaction.append_to(chosen)

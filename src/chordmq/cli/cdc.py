@@ -31,6 +31,7 @@ app = typer.Typer(
 File = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file with the sources.")]
 Name = Annotated[str, typer.Option("--source", help="Only this one of the file's sources.")]
 DRIVERS = {"postgresql": ("psycopg", "postgres"), "mongodb": ("pymongo", "mongodb")}
+GARBAGE_AFTER = 100_000
 RESTART_LOG = "cdc-{}.log"
 
 
@@ -233,6 +234,7 @@ def _run_one(plan: "Plan", source: "Source") -> None:
 
 async def _follow(plan: "Plan", source: "Source") -> None:
     import asyncio
+    import gc
     import signal
 
     from chordmq.cdc.runner import Runner, broker_of
@@ -251,6 +253,8 @@ async def _follow(plan: "Plan", source: "Source") -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop)
+    gc.freeze()
+    gc.set_threshold(GARBAGE_AFTER)  # rows come and go by thousands, and make no cycles
     try:
         async with serving(runner.measures, source.host, source.port):
             await runner.run()

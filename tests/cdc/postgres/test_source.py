@@ -1,6 +1,8 @@
 """PostgreSQL's changes, from a real server, beside what Debezium tells of them."""
 
 import asyncio
+import json
+import random
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from chordmq.cdc.postgres.source import opened
 from chordmq.clock import SystemClock
 from tests.cdc import changes
 from tests.cdc.conftest import PostgresDatabase
-from tests.cdc.following import PATIENCE_S, Written, following, read_until, source_of, until
+from tests.cdc.following import PATIENCE_S, Written, following, id_of, read_until, source_of, until
 from tests.cdc.golden import differences, golden
 from tests.running_node import RunningNode, free_port
 
@@ -111,7 +113,7 @@ async def test_a_snapshot_that_was_interrupted_goes_on_and_repeats_nothing(
 
 
 def flat(change: Any) -> tuple[str, int, int | None]:
-    return change.op, change.key["id"], change.after and change.after["v"]
+    return change.op, id_of(change), change.after and json.loads(change.after)["v"]
 
 
 async def test_a_transaction_too_large_for_one_step_is_told_once_across_a_restart(
@@ -130,7 +132,7 @@ async def test_a_transaction_too_large_for_one_step_is_told_once_across_a_restar
             async with opened(source, position, SystemClock()) as stream:
                 async for burst in stream.bursts():
                     position = burst.position
-                    told += [change.key["id"] for change in burst.changes]  # type: ignore[index]
+                    told += map(id_of, burst.changes)
                     if burst.changes:
                         break
             await free_slot(postgres)
@@ -276,6 +278,24 @@ async def test_columns_are_left_out_masked_and_renamed(
     async with following(config(postgres, columns=columns), node.bootstrap):
         written = await read_until(node.bootstrap, [topic(postgres, "people")], has_key({"id": 1}))
     assert written[0].value["after"] == {"id": 1, "fullName": "Ada", "card": "****"}
+
+
+async def test_an_update_keeps_a_key_that_is_too_long_to_be_sent_again(
+    postgres: PostgresDatabase, node: RunningNode
+) -> None:
+    """E8: the server stores such a value apart, and sends it in the old row only."""
+    postgres.run("CREATE TABLE items (id text PRIMARY KEY, v int)")
+    key = random.Random(1).randbytes(1250).hex()
+    async with following(config(postgres, snapshot="never"), node.bootstrap) as runner:
+        await until(lambda: runner.measures.state is State.STREAMING)
+        postgres.run(f"INSERT INTO items VALUES ('{key}', 1)", "UPDATE items SET v = 2")
+        written = await read_until(
+            node.bootstrap, [topic(postgres, "items")], lambda found: len(found) >= 2
+        )
+    assert [(one.op, one.key["id"], one.value["after"]) for one in written] == [
+        ("c", key, {"id": key, "v": 1}),
+        ("u", key, {"id": key, "v": 2}),
+    ]
 
 
 async def test_a_value_that_cannot_be_told_goes_to_the_dead_letters(

@@ -1,6 +1,11 @@
 """Rows of a table, whole and in part."""
 
-from chordmq.cdc.postgres.pgoutput import UNCHANGED, Column, Relation
+import json
+
+import pytest
+
+from chordmq.cdc.errors import Malformed
+from chordmq.cdc.postgres.pgoutput import UNCHANGED, Column, Relation, Tuple
 from chordmq.cdc.postgres.table import Table, quoted
 from chordmq.cdc.postgres.values import Type
 from chordmq.cdc.selection import Selection
@@ -17,7 +22,7 @@ def table(key: list[str], columns: tuple[Column, ...] = COLUMNS) -> Table:
 
 def test_a_row_shows_what_was_sent_null_and_what_was_not_sent() -> None:
     found = table(["id"])
-    assert found.row([b"1", None, UNCHANGED]) == {
+    assert json.loads(found.row([b"1", None, UNCHANGED])) == {
         "id": 1,
         "name": None,
         "data": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
@@ -31,9 +36,26 @@ def test_the_whole_old_row_fills_what_was_not_sent() -> None:
     ]  # fmt: skip
 
 
+def test_an_old_row_that_is_only_a_key_fills_the_key() -> None:
+    found = table(["name"])
+    old: Tuple = [None, b"a", None]
+    assert found.filled([b"1", UNCHANGED, UNCHANGED], old) == [b"1", b"a", UNCHANGED]
+    with pytest.raises(Malformed, match="name"):
+        found.key([b"1", UNCHANGED, None])
+
+
+def test_names_and_masks_are_told_as_they_are() -> None:
+    columns = (Column('100%s "x"', 1, -1, True), Column("card", 2, -1, False))
+    relation = Relation(16, "public", "items", "d", columns)
+    selection = Selection(Names(), Columns(mask={".*card": "%b"}))
+    found = Table(relation, ['100%s "x"'], TYPES, selection, "precise")
+    assert json.loads(found.row([b"1", b"4711"])) == {'100%s "x"': 1, "card": "%b"}
+    assert found.key([b"1", b"4711"]) == b'{"100%s \\"x\\"":1}'
+
+
 def test_a_key_has_the_order_of_the_primary_key() -> None:
     found = table(["name", "id"])
-    assert list(found.key([b"1", b"a", None]) or {}) == ["name", "id"]
+    assert found.key([b"1", b"a", None]) == b'{"name":"a","id":1}'
     assert table([]).key([b"1", b"a", None]) is None
 
 

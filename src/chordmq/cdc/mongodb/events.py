@@ -3,18 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from bson import Timestamp
 from bson.errors import BSONError
 
-from chordmq.cdc.change import CREATE, DELETE, READ, UPDATE, Change, Place, Spoiled
+from chordmq.cdc.change import CREATE, DELETE, READ, UPDATE, Change, Json, Place, Spoiled
 from chordmq.cdc.mongodb.extended_json import key_text, relaxed, strict
 from chordmq.cdc.selection import Selection
 from chordmq.version import VERSION
 
 OPERATIONS = {"insert": CREATE, "update": UPDATE, "replace": UPDATE, "delete": DELETE}
 TOO_LARGE = "the event is larger than the 16 MB that MongoDB can send"
+NOTHING = b"null"
 
-_FAULTS = (TypeError, ValueError, OverflowError, RecursionError, BSONError)
+_FAULTS = (TypeError, ValueError, OverflowError, RecursionError, BSONError, msgspec.MsgspecError)
+
+_encode = msgspec.json.Encoder().encode
 
 Document = Mapping[str, Any]
 
@@ -51,7 +55,7 @@ class Events:
                 key=self.key(event["documentKey"]["_id"]),
                 before=self._shown(place, event.get("fullDocumentBeforeChange")),
                 after=self._shown(place, event.get("fullDocument")),
-                source=source,
+                source=_encode(source),
                 time_us=wall_ms * 1000,
                 id=identity,
                 description=self._description(place, event.get("updateDescription")),
@@ -75,20 +79,22 @@ class Events:
             after, key = self._shown(place, document), self.key(document["_id"])
         except _FAULTS as error:
             return Spoiled(place, identity, f"a value cannot be told: {error}")
-        return Change(READ, place, key, None, after, source, time_us, identity)
+        return Change(READ, place, key, None, after, _encode(source), time_us, identity, NOTHING)
 
-    def key(self, value: Any) -> dict[str, str]:
+    def key(self, value: Any) -> Json:
         """Return the key of a document."""
-        return {"id": key_text(value)}
+        return _encode({"id": key_text(value)})
 
-    def _shown(self, place: Place, document: Any) -> str | None:
-        if document is None or self._selection.tells_all_columns:
-            return strict(document)
-        return strict(shown(document, place, self._selection))
-
-    def _description(self, place: Place, description: Document | None) -> dict[str, Any] | None:
-        if description is None:
+    def _shown(self, place: Place, document: Any) -> Json | None:
+        if document is None:
             return None
+        if not self._selection.tells_all_columns:
+            document = shown(document, place, self._selection)
+        return _encode(strict(document))
+
+    def _description(self, place: Place, description: Document | None) -> Json:
+        if description is None:
+            return NOTHING
         updated: Any = description.get("updatedFields") or {}
         removed = description.get("removedFields") or None
         if not self._selection.tells_all_columns:
@@ -100,11 +106,13 @@ class Events:
             {"field": one["field"], "size": int(one["newSize"])}
             for one in description.get("truncatedArrays") or ()
         ]
-        return {
-            "removedFields": removed,
-            "updatedFields": relaxed(updated),
-            "truncatedArrays": truncated or None,
-        }
+        return _encode(
+            {
+                "removedFields": removed,
+                "updatedFields": relaxed(updated),
+                "truncatedArrays": truncated or None,
+            }
+        )
 
     def _source(self, place: Place, time_us: int, order: int) -> dict[str, Any]:
         return {

@@ -111,6 +111,7 @@ _BEGIN = Struct(">QqI")
 _COMMIT = Struct(">BQQq")
 _U32 = Struct(">I")
 _U16 = Struct(">H")
+_size_at = _U32.unpack_from
 _COLUMN = Struct(">Ii")
 _MESSAGE = Struct(">BQ")
 _NULL, _UNCHANGED, _TEXT = b"nut"
@@ -198,17 +199,19 @@ def _tuple(data: bytes, at: int) -> tuple[Tuple, int]:
     (count,) = _U16.unpack_from(data, at)
     at += 2
     values: Tuple = []
+    add, size_at = values.append, _size_at
     for _ in range(count):
         kind = data[at]
-        at += 1
         if kind == _TEXT:
-            start = at + 4
-            at = start + int.from_bytes(data[at:start], "big")
-            values.append(data[start:at])
-        elif kind == _NULL:
-            values.append(None)
+            start = at + 5
+            at = start + size_at(data, at + 1)[0]
+            add(data[start:at])
+            continue
+        at += 1
+        if kind == _NULL:
+            add(None)
         elif kind == _UNCHANGED:
-            values.append(UNCHANGED)
+            add(UNCHANGED)
         else:
             raise ValueError(f"a value is of the unknown kind {chr(kind)!r}")
     if at > len(data):

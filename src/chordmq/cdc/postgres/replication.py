@@ -23,11 +23,8 @@ READ_MAX = 4_096
 """About so many messages are taken at a time, so that others get their turn."""
 
 
-class Arrived(NamedTuple):
-    """A message of the output plugin, and its place in the write-ahead log."""
-
-    lsn: int
-    data: bytes
+Arrived = tuple[int, bytes]
+"""A message of the output plugin, after its place in the write-ahead log."""
 
 
 class Alive(NamedTuple):
@@ -122,7 +119,7 @@ class Replication:
                     lsn = unpack(message)[1]
                     if lsn > received:
                         received = lsn
-                    found.append(Arrived(lsn, message[25:]))
+                    found.append((lsn, message[25:]))
                 elif message[:1] == b"k":
                     _, lsn, _, wants_reply = _KEEPALIVE.unpack_from(message)
                     found.append(Alive(lsn, bool(wants_reply)))

@@ -231,13 +231,14 @@ class PostgresStream:
             if isinstance(message, Alive):
                 self._alive(message)
                 continue
-            decoded = decode(message.data)
+            lsn, data = message
+            decoded = decode(data)
             if isinstance(decoded, ROWS):
-                self._row(decoded, message.lsn, changes)
+                self._row(decoded, lsn, changes)
             elif isinstance(decoded, Relation):
                 self._tables[decoded.oid] = await self.table(decoded)
             else:
-                self._rarely(decoded, message.lsn, changes)
+                self._rarely(decoded, lsn, changes)
         return changes
 
     def _alive(self, message: Alive) -> None:
@@ -255,7 +256,8 @@ class PostgresStream:
             assert self._begin is not None, "a commit ends what has begun"
             self._xids.append(self._begin.xid)
             self._begin = None
-            self._at = self.events.last_commit = decoded.end_lsn
+            self._at = decoded.end_lsn
+            self.events.committed(decoded.end_lsn)
             self._time_us = decoded.time_us
             self._parts = [part for part in self._parts if read_lsn(part.until) > self._at]
         elif isinstance(decoded, Truncate):

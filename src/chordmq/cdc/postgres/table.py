@@ -1,11 +1,16 @@
 """One table as it is told: which columns, how their values are read, and what is the key (pure)."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from chordmq.cdc.change import Place
-from chordmq.cdc.postgres.pgoutput import UNCHANGED, Relation, Tuple, Unchanged
-from chordmq.cdc.postgres.values import Reader, Type, placeholder, reader_of
+import msgspec
+
+from chordmq.cdc.change import Json, Place
+from chordmq.cdc.errors import Malformed
+from chordmq.cdc.postgres.literals import Writer, writer_of
+from chordmq.cdc.postgres.pgoutput import UNCHANGED, Relation, Tuple
+from chordmq.cdc.postgres.values import Type, placeholder, reader_of
 from chordmq.cdc.selection import Selection
 
 RESUMABLE = {"int2", "int4", "int8", "oid", "uuid", "text", "varchar"}
@@ -18,8 +23,8 @@ class Field(NamedTuple):
 
     column: int
     name: str
-    read: Reader
-    unavailable: Any
+    write: Writer
+    unavailable: Json
 
 
 class Table:
@@ -44,6 +49,7 @@ class Table:
         self._key_fields = tuple(
             by_index[index] for index in self._key_indexes if index in by_index
         )
+        self._shape, self._key_shape = _shape(self.fields), _shape(self._key_fields)
         columns = [relation.columns[index] for index in self._key_indexes]
         self._key_types = [_base(column.type_oid, types) for column in columns]
 
@@ -52,29 +58,32 @@ class Table:
         """Return whether a snapshot of it can go on after a key."""
         return bool(self._key_types) and all(name in RESUMABLE for name in self._key_types)
 
-    def row(self, values: Sequence[bytes | Unchanged | None]) -> dict[str, Any]:
+    def row(self, values: Tuple) -> Json:
         """Return a row as events show it."""
-        shown: dict[str, Any] = {}
-        for index, name, read, unavailable in self.fields:
-            value = values[index]
-            if value is None:
-                shown[name] = None
-            elif value is UNCHANGED:
-                shown[name] = unavailable
-            else:
-                shown[name] = read(value)  # type: ignore[arg-type]
-        return shown
+        return self._shape % tuple(
+            [
+                b"null"
+                if (value := values[index]) is None
+                else unavailable
+                if value is UNCHANGED
+                else write(value)  # type: ignore[arg-type]
+                for index, _, write, unavailable in self.fields
+            ]
+        )
 
-    def key(self, values: Sequence[bytes | Unchanged | None]) -> dict[str, Any] | None:
+    def key(self, values: Tuple) -> Json | None:
         """Return the key of a row as events show it, or None if the table has none."""
         if not self._key_fields:
             return None
-        return {
-            field.name: None if values[field.column] is None else field.read(values[field.column])  # type: ignore[arg-type]
-            for field in self._key_fields
-        }
+        written = []
+        for index, name, write, _ in self._key_fields:
+            value = values[index]
+            if value is UNCHANGED:
+                raise Malformed(f"the server has not sent {name}, which is in the key")
+            written.append(b"null" if value is None else write(value))  # type: ignore[arg-type]
+        return self._key_shape % tuple(written)
 
-    def raw_key(self, values: Sequence[bytes | Unchanged | None]) -> tuple[str, ...]:
+    def raw_key(self, values: Tuple) -> tuple[str, ...]:
         """Return the key of a row as the database writes it."""
         return tuple(
             value.decode() if isinstance(value := values[index], bytes) else ""
@@ -89,10 +98,16 @@ class Table:
         )
 
     def filled(self, new: Tuple, old: Tuple) -> Tuple:
-        """Return a new row with what the whole old one knows of values that were not sent."""
+        """Return a new row with what the old one knows of values that were not sent.
+
+        Of an old row that is not sent whole, only the key is there; the rest is null.
+        """
         if UNCHANGED not in new:
             return new
-        return [was if is_ is UNCHANGED else is_ for is_, was in zip(new, old, strict=True)]
+        return [
+            was if is_ is UNCHANGED and was is not None else is_
+            for is_, was in zip(new, old, strict=True)
+        ]
 
     def has_other_key(self, old: Tuple, new: Tuple) -> bool:
         """Return whether an update has given a row another key."""
@@ -136,12 +151,26 @@ def _fields(
         read = reader_of(column.type_oid, column.modifier, types, decimals)
         if shown is None or read is None:
             continue
-        unavailable = placeholder(column.type_oid, types)
+        write, unavailable = writer_of(read), _json(placeholder(column.type_oid, types))
         if shown.mask is not None:
-            mask = shown.mask
-            read, unavailable = (lambda _, mask=mask: mask), mask
-        found.append(Field(index, shown.name, read, unavailable))
+            unavailable = mask = _json(shown.mask)
+            write = partial(_masked, mask)
+        found.append(Field(index, shown.name, write, unavailable))
     return tuple(found)
+
+
+def _masked(mask: Json, _: bytes) -> Json:
+    return mask
+
+
+def _shape(fields: Sequence[Field]) -> bytes:
+    """Return an object of JSON with a place for the value of each field."""
+    names = [_json(field.name).replace(b"%", b"%%") for field in fields]
+    return b"{%b}" % b",".join([name + b":%b" for name in names])
+
+
+def _json(value: Any) -> Json:
+    return msgspec.json.encode(value)
 
 
 def _base(oid: int, types: Mapping[int, Type]) -> str:
