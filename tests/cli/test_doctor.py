@@ -21,7 +21,11 @@ def nowhere() -> CommandLine:
 
 
 def ports(kafka: int, http: int) -> list[str]:
-    return ["--kafka-port", str(kafka), "--http-port", str(http)]
+    """Return options for these ports, and for no other: those may be somebody else's."""
+    given = ["--kafka-port", str(kafka), "--http-port", str(http)]
+    for front in ("framed", "provider", "mqtt", "amqp", "capnp", "grpc"):
+        given += ["--set", f"{front}.port=0"]
+    return given
 
 
 def test_a_fit_machine_passes(nowhere: CommandLine, tmp_path: Path) -> None:
@@ -66,3 +70,20 @@ def test_a_data_directory_that_cannot_be_used_fails_with_a_fix(
     outcome = nowhere(*arguments, "--json")
     assert outcome.status == 1
     assert "--data-dir" in checks(outcome.data)["data directory"]["fix"]
+
+
+def test_settings_that_a_node_would_refuse_are_found(nowhere: CommandLine) -> None:
+    """X4: the doctor checks the node's own settings."""
+    outcome = nowhere("doctor", "--set", "kafka.prt=1", "--json")
+    assert outcome.status == 1
+    assert "kafka.port" in checks(outcome.data)["settings"]["detail"]
+
+
+def test_a_node_is_checked_with_its_own_file(nowhere: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "node.yaml"
+    file.write_text("insecure: true\nkafka: {host: 0.0.0.0}\n")
+    arguments = ["doctor", "--config", str(file), *ports(free_port(), free_port())]
+    found = nowhere(*arguments, "--data-dir", str(tmp_path), "--json").data["checks"]
+    told = [row for row in found if row["check"] == "advertised address"]
+    assert told[0]["status"] == "fail"
+    assert "kafka.advertised_host" in told[0]["fix"]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import ssl
     import urllib.error
     import urllib.request
+    from email.message import Message
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 30.0
@@ -47,6 +48,34 @@ def _asked(url: str, method: str, path: str, body: Body | None, **output: bool) 
     """Ask; a node that is still reading what it needs for the answer is asked again."""
     import http.client
     import urllib.error
+
+    request, context = _prepared(url, method, path, body)
+    try:
+        return _sent(request, context)
+    except urllib.error.HTTPError as error:
+        place = error.headers.get("Location", "")
+        if error.code == http.HTTPStatus.TEMPORARY_REDIRECT and not place.startswith(url):
+            return _asked(place.removesuffix(path), method, path, body, **output)
+        fail(_reason(error), EXIT_REFUSED, **output)
+    except (OSError, http.client.HTTPException) as error:
+        fail(f"cannot reach {url}: {_fault(error)}", EXIT_CANNOT_CONNECT, **output)
+
+
+def open_url(url: str, path: str, timeout_s: float) -> "tuple[Message, bytes]":
+    """Return the headers and the body of an answer, or raise OSError."""
+    import urllib.request
+
+    request, context = _prepared(url, "GET", path, None)
+    with urllib.request.urlopen(  # noqa: S310 (the user names the address)
+        request, timeout=timeout_s, context=context
+    ) as answer:
+        return answer.headers, answer.read()
+
+
+def _prepared(
+    url: str, method: str, path: str, body: Body | None
+) -> "tuple[urllib.request.Request, ssl.SSLContext | None]":
+    """Return a request that says who asks, and whom it trusts."""
     import urllib.request
 
     who = security()
@@ -61,15 +90,7 @@ def _asked(url: str, method: str, path: str, body: Body | None, **output: bool) 
         request.add_header("Authorization", f"Basic {pair}")
     elif who.token:
         request.add_header("Authorization", f"Bearer {who.token}")
-    try:
-        return _sent(request, who.context())
-    except urllib.error.HTTPError as error:
-        place = error.headers.get("Location", "")
-        if error.code == http.HTTPStatus.TEMPORARY_REDIRECT and not place.startswith(url):
-            return _asked(place.removesuffix(path), method, path, body, **output)
-        fail(_reason(error), EXIT_REFUSED, **output)
-    except (OSError, http.client.HTTPException) as error:
-        fail(f"cannot reach {url}: {_fault(error)}", EXIT_CANNOT_CONNECT, **output)
+    return request, who.context()
 
 
 def _sent(request: "urllib.request.Request", context: "ssl.SSLContext | None") -> bytes:

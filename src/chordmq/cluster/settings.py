@@ -48,7 +48,7 @@ class ClusterSettings(ControllerSettings):
 
     def check(self) -> None:
         """Raise InvalidSetting for what cannot be."""
-        places = self._places()
+        places = self.places
         if self.is_on and (
             not places or any(not one.startswith(("http://", "https://")) for one in places)
         ):
@@ -64,19 +64,25 @@ class ClusterSettings(ControllerSettings):
         from chordmq.cluster.metastore.etcd import EtcdStore
         from chordmq.cluster.metastore.gateway import GatewaySettings
 
-        tls = None
-        if any(one.startswith("https://") for one in self._places()):
-            tls = ssl.create_default_context(cafile=self.ca or None)
-            if self.certificate:
-                tls.load_cert_chain(self.certificate, self.key or None)
         gateway = GatewaySettings(
-            endpoints=self._places(),
+            endpoints=self.places,
             timeout_s=self.timeout_s,
             user=self.user,
             password=self.password,
-            tls=tls,
+            tls=self.context(),
         )
         return EtcdStore(gateway, f"/chordmq/{self.name}/")
 
-    def _places(self) -> tuple[str, ...]:
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the addresses of etcd's members."""
         return tuple(filter(None, (one.strip() for one in self.endpoints.split(","))))
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return how etcd's members are trusted and told who we are; None without TLS."""
+        if not any(one.startswith("https://") for one in self.places):
+            return None
+        context = ssl.create_default_context(cafile=self.ca or None)
+        if self.certificate:
+            context.load_cert_chain(self.certificate, self.key or None)
+        return context
