@@ -3,15 +3,17 @@
 import sys
 from pathlib import Path
 
-from chordmq.cli.pipeline import submission
+from chordmq.cli.output import EXIT_USAGE
+from chordmq.cli.pipeline import sent_along, submission
 from chordmq.client.security import Security
 from chordmq_spark.settings import PipelineSettings
+from tests.cli.command_line import CommandLine
 
 
 def test_a_submission_runs_the_same_program_on_a_cluster() -> None:
     """P1: spark-submit gets the pipeline's own command, its settings, and the user's after them."""
     told = ["spark.sql.shuffle.partitions=8"]
-    command = submission(["telemetry"], "spark://h:7077", "client", None, told)
+    command = submission(["telemetry"], "spark://h:7077", "client", {}, told)
     submit, program = Path(command[0]), command.index("pipeline")
     assert submit.name == "spark-submit"
     assert submit.exists()
@@ -22,14 +24,21 @@ def test_a_submission_runs_the_same_program_on_a_cluster() -> None:
     assert command.index(own) < command.index(users) < program
 
 
-def test_an_environment_is_unpacked_by_executors_and_by_a_driver_on_the_cluster() -> None:
-    packed = Path("env.tar.gz").absolute()
-    there = submission(["all"], "yarn", "cluster", packed, [])
+def test_executors_get_what_they_import_as_an_archive() -> None:
+    packed = Path("packed").absolute()
+    there = submission(["all"], "yarn", "cluster", sent_along(None, packed), [])
     assert f"spark.archives={packed}#environment" in there
     assert any(word.startswith("local://") for word in there)
-    assert not [word for word in there if "driver.python" in word]
-    here = submission(["all"], "yarn", "client", packed, [])
+    here = submission(["all"], "spark://h:7077", "client", sent_along(packed, None), [])
+    assert f"spark.archives={packed}#packages" in here
     assert f"spark.pyspark.driver.python={sys.executable}" in here
+
+
+def test_an_environment_that_the_driver_cannot_use_is_refused() -> None:
+    submit = ["pipeline", "submit", "all", "--master", "spark://h:7077"]
+    done = CommandLine("localhost:1")(*submit, "--environment", "env.tar.gz")
+    assert done.status == EXIT_USAGE
+    assert "--packages" in done.err
 
 
 def test_sources_and_sinks_log_in_as_the_command_line_says() -> None:

@@ -30,7 +30,7 @@ app = typer.Typer(
       chordmq pipeline run all
       chordmq pipeline run telemetry --mongodb mongodb://localhost:27017
       chordmq pipeline run analytics --master spark://host:7077
-      chordmq pipeline submit all --master yarn --environment environment.tar.gz
+      chordmq pipeline submit all --master spark://host:7077 --packages packages.zip
       chordmq pipeline replay orders --into orders-again
     """,
 )
@@ -119,9 +119,14 @@ def submit(
     deploy: Annotated[
         str, typer.Option("--deploy-mode", help="Where the driver runs: client or cluster.")
     ] = "client",
+    packages: Annotated[
+        Path | None, typer.Option(help="What `chordmq pipeline pack` has made, for executors.")
+    ] = None,
     environment: Annotated[
         Path | None,
-        typer.Option(help="Archive of a Python environment for all machines (venv-pack)."),
+        typer.Option(
+            help="Archive of a Python environment (venv-pack), for --deploy-mode cluster."
+        ),
     ] = None,
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark.")
@@ -129,36 +134,71 @@ def submit(
 ) -> None:
     """Hand the pipeline to a cluster by spark-submit.
 
-    All machines need this package: installed at the same path, in their image, or as an archive
-    given by --environment. The login comes from the environment (CHORDMQ_USER, …), never from the
-    command line, which others can see.
+    All machines need this package: installed at the same path, in their image, or sent to them by
+    --packages, which wants only the same Python there. The login comes from the environment
+    (CHORDMQ_USER, …), never from the command line, which others can see.
 
     \b
       chordmq pipeline submit all --master spark://host:7077 --option bootstrap=broker:9092
+      chordmq pipeline submit all --master spark://host:7077 --packages packages.zip
       chordmq pipeline submit telemetry --master yarn --deploy-mode cluster --environment env.tar.gz
     """
     spark_or_fail()
-    command = submission(jobs, master, deploy, environment, conf or [])
+    if environment is not None and deploy == "client":
+        fail("a driver here plans by the executors' Python: give --packages", EXIT_USAGE)
+    command = submission(jobs, master, deploy, sent_along(packages, environment), conf or [])
     for one in more or []:
         name, _, value = one.partition("=")
         command += [f"--{name}"] + ([value] if value else [])
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if packages is not None:
+        from chordmq_spark.packing import folders
+
+        # Where streams are planned: beside the driver, but by the Python of the executors.
+        own = os.environ.get("PYTHONPATH", "")
+        os.environ["PYTHONPATH"] = os.pathsep.join([*folders(), *filter(None, [own])])
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # In its place, so that signals for this process reach the driver.
     os.execv(command[0], command)  # noqa: S606  the user's own words
 
 
+@app.command("pack")
+def pack_(target: Annotated[Path, typer.Argument(help="The ZIP file to write.")]) -> None:
+    """Pack what the pipeline's tasks need, for machines that have only Python and Spark.
+
+    \b
+      chordmq pipeline pack packages.zip
+    """
+    spark_or_fail()
+    from chordmq_spark.packing import pack
+
+    say(f"{pack(target)} files are in {target}")
+
+
+def sent_along(packages: Path | None, environment: Path | None) -> dict[str, str]:
+    """Return the settings by which executors get what they import."""
+    if packages is not None:
+        return {
+            "spark.archives": f"{packages.absolute()}#packages",
+            "spark.executorEnv.PYTHONPATH": "packages",
+            "spark.pyspark.python": f"python{sys.version_info[0]}.{sys.version_info[1]}",
+            "spark.pyspark.driver.python": sys.executable,
+        }
+    if environment is not None:
+        return {
+            "spark.archives": f"{environment.absolute()}#environment",
+            "spark.pyspark.python": "./environment/bin/python",
+        }
+    return {}
+
+
 def submission(
-    jobs: list[str], master: str, deploy: str, environment: Path | None, conf: list[str]
+    jobs: list[str], master: str, deploy: str, along: dict[str, str], conf: list[str]
 ) -> list[str]:
     """Return the command that hands `pipeline run` to a cluster."""
     from chordmq_spark.session import SETTINGS
 
-    settings = [*(f"{key}={value}" for key, value in SETTINGS.items()), *conf]
-    if environment is not None:
-        settings.append(f"spark.archives={environment.absolute()}#environment")
-        settings.append("spark.pyspark.python=./environment/bin/python")
-        if deploy == "client":  # only executors unpack the archive
-            settings.append(f"spark.pyspark.driver.python={sys.executable}")
+    settings = [*(f"{key}={value}" for key, value in (SETTINGS | along).items()), *conf]
     spark, program = find_spec("pyspark"), find_spec("chordmq.__main__")
     assert spark is not None
     assert program is not None
