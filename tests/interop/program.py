@@ -8,18 +8,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
 def run(command: Sequence[str | Path], *, given: bytes = b"") -> bytes:
     """Run the command with `given` on its standard input and return its standard output."""
-    done = subprocess.run(
-        [str(part) for part in command],
-        input=given,
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            input=given,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        said = f"{(late.stdout or b'').decode()}\n{(late.stderr or b'').decode()}"
+        raise AssertionError(f"{command[0]} did not end in {TIMEOUT_S} s\n{said}") from None
     assert done.returncode == 0, (
         f"{command[0]} ended with {done.returncode}\n{done.stdout.decode()}\n{done.stderr.decode()}"
     )

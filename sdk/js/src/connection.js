@@ -56,6 +56,7 @@ export class Connection {
     this.changed("connecting")
     const socket = new WebSocket(this.#url, "chordmq.json")
     this.#socket = socket
+    this.#watch = setTimeout(() => this.#lose(new NotConnected("the node does not answer")), SILENCE_MS)
     socket.onopen = async () => {
       const token = typeof this.#token === "function" ? await this.#token() : this.#token
       if (token && socket === this.#socket) socket.send(JSON.stringify({ type: "login", token }))
