@@ -80,6 +80,23 @@ class Client:
                 return method, properties, body
         raise AssertionError(f"nothing came to {queue}")
 
+    def read(self, stream: str, start: Any, count: int) -> list[Any]:
+        """Read so many messages of a stream from a place on."""
+        channel = self.new_channel()
+        found: list[Any] = []
+        channel.basic_qos(prefetch_count=2)
+        for method, properties, body in channel.consume(
+            stream, arguments={"x-stream-offset": start}, inactivity_timeout=WAIT_S
+        ):
+            assert method is not None, f"{len(found)} of {count} messages came"
+            channel.basic_ack(method.delivery_tag)
+            route = self.plain([method.exchange, method.routing_key])
+            kind = properties.content_type
+            found.append([body, *route, method.redelivered, properties.headers, kind])
+            if len(found) == count:
+                break
+        return found
+
     def count(self, queue: str) -> int:
         """Return how many messages wait."""
         return int(self.channel.queue_declare(queue, passive=True).method.message_count)

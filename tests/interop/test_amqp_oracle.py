@@ -11,6 +11,7 @@ from pika.exceptions import NackError, UnroutableError
 
 from benchmarks.rabbitmq import RabbitMQ
 from tests.interop.amqp_client import WAIT_S, Client, Properties
+from tests.interop.amqp_streams import stream_refused, streamed
 from tests.running_node import RunningNode
 
 pytestmark = pytest.mark.interop
@@ -418,7 +419,7 @@ def refused(client: Client) -> Any:
 SCENARIOS: list[Callable[[Client], Any]] = [
     requeued, acknowledged_together, routed, copied, returned, dead, dead_again, in_circles,
     prioritised, limited, expired, transacted, prefetched, shared_in_order, cancelled,
-    gone_by_itself, counted, quorum, replied, refused,
+    gone_by_itself, counted, quorum, replied, refused, streamed, stream_refused,
 ]  # fmt: skip
 
 

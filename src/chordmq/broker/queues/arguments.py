@@ -8,6 +8,7 @@ from chordmq.errors import DeclaredOtherwise, InvalidRequest
 
 PRIORITIES_MAX = 255
 QUORUM_DELIVERY_LIMIT = 20
+STREAM = "stream"
 
 Arguments = Mapping[str, Any]
 
@@ -33,6 +34,8 @@ class QueueRules:
 
 def read_rules(arguments: Arguments) -> QueueRules:
     """Return the rules in a declaration's arguments; raise InvalidRequest for a wrong one."""
+    if arguments.get("x-queue-type") == STREAM:
+        return QueueRules(type=STREAM)  # its limits are those of its topic
     values: dict[str, Any] = {}
     for name, value in arguments.items():
         known = _KNOWN.get(name)
@@ -110,7 +113,7 @@ _KNOWN: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "x-max-priority": ("priority_max", _priority),
     "x-single-active-consumer": ("single_active", _truth),
     "x-delivery-limit": ("delivery_limit", _limit),
-    "x-queue-type": ("type", _one_of("classic", "quorum")),
+    "x-queue-type": ("type", _one_of("classic", "quorum", STREAM)),
     "x-stream-offset": ("start", _start),
 }
 

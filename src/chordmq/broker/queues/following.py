@@ -1,6 +1,7 @@
 """Which partitions are handed out to queues, and how far each of them is."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from chordmq.broker.bounds import Bounds, Extent
@@ -161,7 +162,20 @@ class Following:
             if source.is_behind and partition in self._followers:
                 self._followers[partition].refill(queue)
 
-    async def look_back(self, queue: Queue, partition: Partition, start: int) -> None:
+    async def look_back(self, queue: Queue, name: str) -> None:
+        """Give a queue what lies in a topic already, if it was told to begin there."""
+        start, topic = queue.rules.start, self._topics.find(name)
+        if topic is None or start in (None, "next"):
+            return
+        queue.facts = replace(queue.facts, since=0)  # older messages are the queue's, too
+        extents = await self._bounds.of(topic.partitions)
+        for partition, extent in extents.items():
+            if partition not in queue.sources:
+                await self._look_back(queue, partition, start_offset(extent, start))
+                self._keeper.arrived(partition, queue)
+        queue.settle_down()
+
+    async def _look_back(self, queue: Queue, partition: Partition, start: int) -> None:
         """Give a new queue what was handed out before it was there, from an offset on."""
         follower = self._followers.get(partition)
         if follower is None or start >= follower.position:

@@ -1,6 +1,7 @@
 """Puts messages into the topics of their exchanges, each once, however many queues get it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from chordmq.broker.appends import Appends
 from chordmq.broker.internal_log import Host, copies_of
@@ -123,19 +124,21 @@ class Publishing:
             headers += ((NAME_HEADER, name_of_key(envelope.key).encode()),)
         return headers + visible_headers(envelope.properties)
 
-    async def ensure(self, vhost: VirtualHost, name: str) -> Topic:
+    async def ensure(
+        self, vhost: VirtualHost, name: str, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> Topic:
         """Return a topic; make it with one partition, so that order holds, if it is not there."""
         topic = self._host.topics.find(name)
         if topic is not None:
             return topic
         if name not in vhost.topics:  # that of a name with levels, which is nobody's own
             return await self._host.topics.ensure(name)
-        settings = TRANSIENT_SETTINGS if name == TRANSIENT else KEPT_SETTINGS
+        wanted = TRANSIENT_SETTINGS if name == TRANSIENT else {**KEPT_SETTINGS, **settings}
         if name not in self.made:
             await self._store([topic_entry(name, Made(name))])
             self.made.add(name)
         try:
-            return await self._host.topics.create(name, 1, copies_of(self._host.topics), settings)
+            return await self._host.topics.create(name, 1, copies_of(self._host.topics), wanted)
         except TopicExists:  # somebody else asked for it a moment earlier
             return self._host.topics.get(name)
 

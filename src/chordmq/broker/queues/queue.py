@@ -123,6 +123,8 @@ class Queue:
     def __init__(self, facts: QueueFacts, rules: QueueRules, keeper: Keeper) -> None:
         self.facts = facts
         self.rules = rules
+        self.own_topic = ""
+        """The topic whose records are in the queue without being handed out to it."""
         self.owner: object | None = None
         """The connection that an exclusive queue belongs to."""
         self.ready = 0

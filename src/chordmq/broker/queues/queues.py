@@ -1,8 +1,9 @@
 """All queues and exchanges of the node: declared in a log, filled from topics."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
@@ -12,7 +13,7 @@ from chordmq.broker.internal_log import InternalLog
 from chordmq.broker.names import Names
 from chordmq.broker.partition import Partition
 from chordmq.broker.patience import Patience
-from chordmq.broker.queues.arguments import check_alike, read_rules
+from chordmq.broker.queues.arguments import check_alike
 from chordmq.broker.queues.bodies import bring_back, load
 from chordmq.broker.queues.burials import bury, has_grave
 from chordmq.broker.queues.definitions import (
@@ -26,12 +27,13 @@ from chordmq.broker.queues.definitions import (
 )
 from chordmq.broker.queues.exchanges import Binding, Exchange
 from chordmq.broker.queues.follower import Routing
-from chordmq.broker.queues.following import Following, QueueHost, start_offset
+from chordmq.broker.queues.following import Following, QueueHost
 from chordmq.broker.queues.image import Image
 from chordmq.broker.queues.progress import Progress
 from chordmq.broker.queues.publishing import Publishing
 from chordmq.broker.queues.queue import Consumer, Entry, Queue, QueueFacts
 from chordmq.broker.queues.source import Source
+from chordmq.broker.queues.streams import Stream, new_queue
 from chordmq.broker.queues.trimming import forget_ended, trim
 from chordmq.broker.queues.virtual_host import VirtualHost
 from chordmq.codecs.amqp.content import Envelope
@@ -159,7 +161,7 @@ class Queues:
         return self._host.topics.get(topic).id
 
     def _restored(self, facts: QueueFacts) -> Queue:
-        return Queue(facts, read_rules(facts.arguments), self)
+        return new_queue(facts, self)
 
     # What followers ask.
 
@@ -171,7 +173,8 @@ class Queues:
         vhost = self.vhosts.get(envelope.vhost)
         if vhost is None or not self.publishing.may_lie_in(topic, vhost, envelope):
             return []
-        return [one for one in vhost.targets(envelope, stamp) if one.facts.since <= stamp]
+        targets = vhost.targets(envelope, stamp)
+        return [one for one in targets if one.facts.since <= stamp and one.own_topic != topic]
 
     def foreign(self, topic: str, record: Record) -> Routing | None:
         """Return what another front's record is as a message; None if no queue wants it."""
@@ -214,8 +217,14 @@ class Queues:
 
     def fetch(self, queue: Queue, entry: Entry) -> None:
         """Get a message's body from another node, and put the message back."""
+        self.start(bring_back(queue, entry))
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that outlasts this turn, unless the node stops."""
         if self._tasks is not None:
-            self._tasks.create_task(bring_back(queue, entry))
+            self._tasks.create_task(work)
+        else:
+            work.close()
 
     def bury(self, queue: Queue, entry: Entry, reason: str) -> None:
         """Dead-letter a message, and then take it as done."""
@@ -223,7 +232,7 @@ class Queues:
         if queue.is_deleted or self._tasks is None or not has_grave(vhost, queue):
             queue.finish(entry, is_unacked=False)
         else:
-            self._tasks.create_task(bury(self.publishing, vhost, queue, (entry, reason)))
+            self.start(bury(self.publishing, vhost, queue, (entry, reason)))
 
     def due(self, queue: Queue, at_ms: int) -> None:
         """Have the queue's `expire` called at a time."""
@@ -238,8 +247,8 @@ class Queues:
             return
         if not is_unused:
             queue.expire()
-        elif not queue.consumers and self._tasks is not None:
-            self._tasks.create_task(self._delete_unused(queue))
+        elif not queue.consumers:
+            self.start(self._delete_unused(queue))
 
     async def _delete_unused(self, queue: Queue) -> None:
         if not queue.is_deleted:
@@ -299,10 +308,9 @@ class Queues:
         self, vhost: VirtualHost, wanted: QueueFacts, owner: object | None
     ) -> Queue:
         """Make a queue, or return the one that is there if it is alike."""
-        rules = read_rules(wanted.arguments)
         there = vhost.queues.get(wanted.name)
         if there is None:
-            made = Queue(replace(wanted, since=self.publishing.next_stamp()), rules, self)
+            made = new_queue(replace(wanted, since=self.publishing.next_stamp()), self)
             if wanted.durable and not wanted.exclusive:
                 entry = queue_entry(vhost.name, wanted.name, made.facts)
                 await self._write([*self._places_in(vhost.topic(wanted.name)), entry])
@@ -329,21 +337,10 @@ class Queues:
 
     async def _begin(self, vhost: VirtualHost, queue: Queue) -> None:
         """Let a new queue begin at the end of its topic, or where it was told to."""
+        if isinstance(queue, Stream):
+            await queue.topic()
         await self._write(await self.following.begin_at_ends())
-        await self._look_back(queue, vhost.topic(queue.name))
-
-    async def _look_back(self, queue: Queue, name: str) -> None:
-        """Give a queue what lies in a topic already, if it was told to begin there."""
-        start, topic = queue.rules.start, self._host.topics.find(name)
-        if topic is None or start in (None, "next"):
-            return
-        queue.facts = replace(queue.facts, since=0)  # older messages are the queue's, too
-        extents = await self._host.bounds.of(topic.partitions)
-        for partition, extent in extents.items():
-            if partition not in queue.sources:
-                await self.following.look_back(queue, partition, start_offset(extent, start))
-                self.progress.touched(partition, queue)
-        queue.settle_down()
+        await self.following.look_back(queue, vhost.topic(queue.name))
 
     async def delete_queue(
         self, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
@@ -407,7 +404,7 @@ class Queues:
             await self._write(await self.following.begin_at_ends())
             if binding.to_queue:
                 topic = vhost.topic(binding.source)
-                await self._look_back(vhost.queues[binding.destination], topic)
+                await self.following.look_back(vhost.queues[binding.destination], topic)
 
     async def unbind(self, vhost: VirtualHost, wanted: Binding) -> None:
         """Lead messages there no more; a binding that is not there is no fault."""
@@ -449,14 +446,14 @@ class Queues:
             queue.pump()
             return
         self.used(queue)
-        if queue.facts.auto_delete and queue.had_consumers and self._tasks is not None:
-            self._tasks.create_task(self._remove_queue(queue))
+        if queue.facts.auto_delete and queue.had_consumers:
+            self.start(self._remove_queue(queue))
 
     def disown(self, owner: object) -> None:
         """Remove the exclusive queues of a connection that has ended."""
         for queue in self:
-            if queue.owner is owner and self._tasks is not None:
-                self._tasks.create_task(self._remove_queue(queue))
+            if queue.owner is owner:
+                self.start(self._remove_queue(queue))
 
     # The log.
 
@@ -489,7 +486,7 @@ class Queues:
         await self._tidy()
         stamp = self.publishing.stamp()
         await self._write(forget_ended(self.vhosts.values(), stamp))
-        made = self.publishing.made
+        made = self.publishing.made - {queue.own_topic for queue in self}
         await trim(self._host, [one for one in self.following.done() if one[0].topic in made])
 
     def __iter__(self) -> Iterator[Queue]:

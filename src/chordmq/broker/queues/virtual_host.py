@@ -132,7 +132,8 @@ class VirtualHost:
                 if names and not found:
                     exchange, key = HIERARCHICAL, hierarchical
                 found.update(dict.fromkeys(names))
-        queues = [self.queues[one] for one in found if one in self.queues]
+        wanting = [self.queues[one] for one in found if one in self.queues]
+        queues = [one for one in wanting if one.own_topic != topic]
         if not queues:
             return None
         envelope = foreign_envelope(self.name, exchange, key, record)

@@ -146,8 +146,18 @@ def _text(part: bytes | None) -> str | None:
 
 def joined(parts: dict[int, bytes]) -> Properties:
     """Return properties that consist of such bytes."""
-    flags = sum(parts)
-    return read_properties(_U16.pack(flags) + b"".join(parts[f] for f in _ENDS if f in parts))
+    return read_properties(_written(parts))
+
+
+def _written(parts: dict[int, bytes]) -> bytes:
+    return _U16.pack(sum(parts)) + b"".join(parts[flag] for flag in _ENDS if flag in parts)
+
+
+def raw_with_number(properties: Properties, name: str, number: int) -> bytes:
+    """Return properties as bytes with one more header, whose value has always eight bytes."""
+    parts = read_parts(properties.raw)
+    body = parts.get(HEADERS, b"")[4:] + short(name) + b"l" + _U64.pack(number)
+    return _written(parts | {HEADERS: len(body).to_bytes(4, "big") + body})
 
 
 def with_headers(properties: Properties, headers: Table) -> Properties:

@@ -1,7 +1,7 @@
 """One channel of a connection: its consumers, what they have got, its confirms and transaction."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pamqp import commands
 
@@ -21,6 +21,7 @@ from chordmq.fronts.amqp.errors import Fault
 
 if TYPE_CHECKING:
     from chordmq.fronts.amqp.connection import AmqpConnection
+    from chordmq.fronts.amqp.streams import StreamConsumer
 
 DELIVERY_COUNT = "x-delivery-count"
 
@@ -28,9 +29,9 @@ DELIVERY_COUNT = "x-delivery-count"
 class Unacked(NamedTuple):
     """A message that the client has and has not settled; got by a consumer, or by basic.get."""
 
-    queue: Queue
-    entry: Entry
-    consumer: "ChannelConsumer | None"
+    queue: "Queue | StreamConsumer"
+    entry: Any
+    consumer: "ChannelConsumer | StreamConsumer | None"
 
 
 _new = tuple.__new__  # half the time of calling the class
@@ -90,11 +91,11 @@ class ChannelConsumer:
 
     def cancelled(self) -> None:
         """Tell the client that the queue is no more."""
-        self.channel.consumers.pop(self.tag, None)
-        connection = self.channel.connection
-        if connection.wants("consumer_cancel_notify"):
-            cancel = commands.Basic.Cancel(consumer_tag=self.tag, nowait=True)
-            connection.send(method_frame(self.channel.number, cancel))
+        self.channel.cancelled(self.tag)
+
+    def leave(self) -> None:
+        """Take no more messages."""
+        self.channel.connection.front.queues.leave(self.queue, self)
 
 
 class Channel:
@@ -109,7 +110,7 @@ class Channel:
         self.tag = 0
         self.unacked: dict[int, Unacked] = {}
         self.unacked_max = connection.front.settings.unacknowledged_max
-        self.consumers: dict[str, ChannelConsumer] = {}
+        self.consumers: dict[str, ChannelConsumer | StreamConsumer] = {}
         self.limit = 0
         """Messages that all consumers together may hold; 0 for no limit."""
         self.limit_of_consumers = 0
@@ -155,7 +156,9 @@ class Channel:
             for queue, entry, _ in found:
                 queue.reject(entry)
 
-    def _thirst(self, queue: Queue, consumer: ChannelConsumer | None) -> None:
+    def _thirst(
+        self, queue: "Queue | StreamConsumer", consumer: "ChannelConsumer | StreamConsumer | None"
+    ) -> None:
         if consumer is not None:
             consumer.unacked -= 1
         if self.limit:  # room for all consumers of the channel
@@ -193,9 +196,16 @@ class Channel:
         """End a consumer; what it has got stays its own."""
         consumer = self.consumers.pop(tag, None)
         if consumer is not None:
-            self.connection.front.queues.leave(consumer.queue, consumer)
+            consumer.leave()
         elif self.reply_consumer is not None and self.reply_consumer.tag == tag:
             self._end_replies()
+
+    def cancelled(self, tag: str) -> None:
+        """Tell the client that what it consumes is no more."""
+        self.consumers.pop(tag, None)
+        if self.connection.wants("consumer_cancel_notify"):
+            cancel = commands.Basic.Cancel(consumer_tag=tag, nowait=True)
+            self.connection.send(method_frame(self.number, cancel))
 
     def _end_replies(self) -> None:
         if self.reply_consumer is not None:
@@ -247,7 +257,7 @@ def delivered(queue: Queue, entry: Entry) -> Envelope:
 
 def requeue(found: Iterable[Unacked]) -> None:
     """Put messages back into their queues."""
-    by_queue: dict[Queue, list[Entry]] = {}
+    by_queue: dict[Queue | StreamConsumer, list[Any]] = {}
     for queue, entry, _ in found:
         by_queue.setdefault(queue, []).append(entry)
     for queue, entries in by_queue.items():

@@ -31,6 +31,7 @@ from chordmq.fronts.amqp.login import MECHANISMS, log_in, renew
 from chordmq.fronts.amqp.measures import amqp_measures
 from chordmq.fronts.amqp.publishing import Publisher
 from chordmq.fronts.amqp.settings import AmqpSettings
+from chordmq.fronts.amqp.streams import StreamConsumer
 from chordmq.fronts.amqp.wire import Wire
 from chordmq.fronts.gate import Gate
 from chordmq.fronts.opening import Connect, Open, Opening
@@ -77,7 +78,7 @@ class AmqpConnection(Wire):
         self.front = front
         self.vhost: VirtualHost
         self.publisher = Publisher(self)
-        self.thirsty: dict[Queue, None] = {}
+        self.thirsty: dict[Queue | StreamConsumer, None] = {}
         """Queues whose consumers have room again."""
         self.login_name = ""
         self.number = secrets.token_urlsafe(12)

@@ -6,6 +6,7 @@ from typing import Any
 
 from pamqp import base, commands
 
+from chordmq.broker.queues.arguments import STREAM
 from chordmq.broker.queues.exchanges import (
     ALTERNATE,
     DEFAULT,
@@ -16,6 +17,7 @@ from chordmq.broker.queues.exchanges import (
 )
 from chordmq.broker.queues.places import filter_of_pattern
 from chordmq.broker.queues.queue import Queue, QueueFacts
+from chordmq.broker.queues.streams import Stream
 from chordmq.broker.queues.virtual_host import HIERARCHICAL
 from chordmq.broker.security.acl import ANY, Operation
 from chordmq.codecs.amqp.frames import Publish, content_frames, method_frame
@@ -24,6 +26,7 @@ from chordmq.fronts.amqp.channel import Channel, ChannelConsumer, ReplyConsumer,
 from chordmq.fronts.amqp.confirms import Confirms
 from chordmq.fronts.amqp.errors import Fault
 from chordmq.fronts.amqp.front import REPLY_TO
+from chordmq.fronts.amqp.streams import StreamConsumer, consume_stream, refused
 
 Basic, Queues, Exchanges = commands.Basic, commands.Queue, commands.Exchange
 
@@ -162,6 +165,8 @@ async def declare_queue(channel: Channel, method: commands.Queue.Declare) -> Non
     else:
         name = method.queue
         if not name:
+            if (method.arguments or {}).get("x-queue-type") == STREAM:
+                raise Fault(406, "a stream cannot be named by the server")
             name = f"amq.gen-{secrets.token_urlsafe(16)}"
         elif name.startswith(NAME_PREFIX) and name not in connection.vhost.queues:
             raise Fault(403, f"queue name '{name}' contains the reserved prefix 'amq.'")
@@ -202,6 +207,8 @@ async def purge_queue(channel: Channel, method: commands.Queue.Purge) -> None:
     """Take all that waits in a queue as done."""
     queue = find(channel, method.queue)
     check(channel, Operation.READ, queue.name)
+    if isinstance(queue, Stream):
+        raise refused(queue, "queue.purge")
     count = queue.purge()
     if not method.nowait:
         reply(channel, Queues.PurgeOk(count))
@@ -270,15 +277,27 @@ async def consume(channel: Channel, method: commands.Basic.Consume) -> None:
         return
     queue = find(channel, method.queue)
     check(channel, Operation.READ, queue.name)
+    consumer: ChannelConsumer | StreamConsumer
+    if isinstance(queue, Stream):
+        consumer = await consume_stream(channel, tag, queue, method)
+    else:
+        consumer = consume_queue(channel, tag, queue, method)
+    channel.consumers[tag] = consumer
+    if not method.nowait:
+        reply(channel, Basic.ConsumeOk(consumer_tag=tag))
+    connection.thirsty[consumer.queue] = None
+
+
+def consume_queue(
+    channel: Channel, tag: str, queue: Queue, method: commands.Basic.Consume
+) -> ChannelConsumer:
+    """Let the client share a queue's messages."""
     priority = (method.arguments or {}).get("x-priority", 0)
     if not isinstance(priority, int):
         raise Fault(406, f"invalid arg 'x-priority': {priority!r} is no whole number")
     consumer = ChannelConsumer(channel, tag, queue, no_ack=method.no_ack, priority=priority)
-    connection.front.queues.consume(queue, consumer, exclusive=method.exclusive)
-    channel.consumers[tag] = consumer
-    if not method.nowait:
-        reply(channel, Basic.ConsumeOk(consumer_tag=tag))
-    connection.thirsty[queue] = None
+    channel.connection.front.queues.consume(queue, consumer, exclusive=method.exclusive)
+    return consumer
 
 
 def consume_replies(channel: Channel, tag: str, method: commands.Basic.Consume) -> None:
@@ -305,6 +324,8 @@ async def get(channel: Channel, method: commands.Basic.Get) -> None:
     connection = channel.connection
     queue = find(channel, method.queue)
     check(channel, Operation.READ, queue.name)
+    if isinstance(queue, Stream):
+        raise refused(queue, "basic.get")
     connection.front.queues.used(queue)
     entry = queue.get()
     if entry is None:

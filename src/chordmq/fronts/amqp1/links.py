@@ -8,6 +8,7 @@ from chordmq.broker.queues.exchanges import Binding
 from chordmq.broker.queues.places import filter_of_pattern
 from chordmq.broker.queues.plans import make_plan
 from chordmq.broker.queues.queue import Queue, QueueFacts
+from chordmq.broker.queues.streams import Stream
 from chordmq.broker.queues.virtual_host import HIERARCHICAL
 from chordmq.broker.security.acl import ANY, Kind, Operation
 from chordmq.broker.topic import Topic
@@ -127,7 +128,7 @@ async def open_outgoing(session: "Session", attach: Attach) -> "Link":
 async def _queue_of(
     connection: "Amqp1Connection", address: Address, source: Source
 ) -> Queue | None:
-    """Return the queue that a source names; None if it is a topic."""
+    """Return the queue that a source names; None if it is a topic, as a stream is."""
     vhost = connection.vhost
     if address.place is Place.EXCHANGE:
         raise LinkFault(NOT_ALLOWED, "messages come from queues and topics; bind a queue to it")
@@ -137,7 +138,8 @@ async def _queue_of(
         if QUEUE not in (source.capabilities or ()):
             return None
         return await declare(connection, address.key)
-    return vhost.queue(address.key, connection)
+    queue = vhost.queue(address.key, connection)
+    return None if isinstance(queue, Stream) else queue
 
 
 def _consume(session: "Session", attach: Attach, queue: Queue) -> QueueLink:
