@@ -42,7 +42,7 @@ class Appends:
         if not self._waiting:
             loop.call_soon(self._write_all)
         records = partition.sealed(records)
-        waiting = Waiting(records, sum(map(size_of, records)), loop.create_future())
+        waiting = Waiting(records, size_of_all(records), loop.create_future())
         self._waiting.setdefault(partition, []).append(waiting)
         return waiting.offset
 
@@ -172,9 +172,18 @@ def _refuse(waiting: Waiting, error: BaseException) -> None:
         waiting.offset.set_exception(error)
 
 
+def size_of_all(records: Sequence[NewRecord]) -> int:
+    """Return how many bytes records may take at most in a batch."""
+    size, last, around = 0, None, 0
+    for _, key, value, headers in records:
+        if headers is not last:  # what one client sends has often the very same
+            last, around = headers, RECORD_OVERHEAD_MAX
+            for name, said in headers:
+                around += 10 + len(name.encode()) + len(said or b"")
+        size += around + len(key or b"") + len(value or b"")
+    return size
+
+
 def size_of(record: NewRecord) -> int:
     """Return how many bytes a record may take at most in a batch."""
-    size = RECORD_OVERHEAD_MAX + len(record.key or b"") + len(record.value or b"")
-    for name, value in record.headers:
-        size += 10 + len(name.encode()) + len(value or b"")
-    return size
+    return size_of_all((record,))

@@ -14,6 +14,8 @@ WEIGHT_MAX = 8 * 1024 * 1024
 RECORD_WEIGHT = 200
 """What a record takes besides its value."""
 
+_new = tuple.__new__  # half the time of calling the class
+
 Key = tuple[object, int, int]
 """Whose batch, where it begins, and its checksum."""
 
@@ -49,7 +51,7 @@ class DecodedBatches:
             self._weight -= known.weight
         if known is None or known.built:
             built = known.built if known is not None else ()
-            records = [Record(n, *one) for n, one in enumerate(built, header.base_offset)]
+            records = [_new(Record, (n, *one)) for n, one in enumerate(built, header.base_offset)]
             records = records or read_records(batch)
             weight = sum(RECORD_WEIGHT + len(one.value or b"") for one in records)
             known = Kept(weight, records)

@@ -223,7 +223,11 @@ def _assemble(header: BatchHeader, body: Buffer) -> bytearray:
 def _encode_rows(rows: Iterable[Row]) -> bytearray:
     out = bytearray()
     table, table_max = UVARINTS, _TABLE_MAX
+    last: Headers = ()
+    prepared = _ZERO
     for time, offset, key, value, headers in rows:
+        if headers is not last:  # what one client sends has often the very same
+            last, prepared = headers, prepare_headers(headers) if headers else _ZERO
         body = (
             _ZERO
             + (table[time << 1] if 0 <= time < table_max else varint(time))
@@ -235,10 +239,10 @@ def _encode_rows(rows: Iterable[Row]) -> bytearray:
             else:
                 size = len(part)
                 body += (table[size << 1] if size < table_max else varint(size)) + part
-        body += prepare_headers(headers) if headers else _ZERO
-        size = len(body)
+        size = len(body) + len(prepared)
         out += table[size << 1] if size < table_max else varint(size)
         out += body
+        out += prepared
     return out
 
 

@@ -18,8 +18,7 @@ from chordmq.codecs.amqp.frames import (
     Publish,
     Settle,
     ack_frame,
-    content_frames,
-    deliver_frame,
+    delivery_frames,
     method_frame,
     nack_frame,
     short,
@@ -83,6 +82,41 @@ def test_any_pieces_give_the_same_events(cuts: list[int]) -> None:
     assert [one for one in read(*pieces) if not isinstance(one, Method)] == [
         one for one in read(STREAM) if not isinstance(one, Method)
     ]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 2]), st.sampled_from([0, 1, 5, 300, 5000]))),
+    st.lists(st.integers(0, 3000), max_size=10),
+)
+def test_messages_published_alike_are_read_alike(
+    sent: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    data = b"".join(publication(channel, b"x" * size) for channel, size in sent)
+    at = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    found = read(*(data[start:stop] for start, stop in itertools.pairwise(at)))
+    raw = PROPERTIES.marshal()
+    assert found == [
+        Publish(channel, "logs", "k.ey", True, False, raw, b"x" * size) for channel, size in sent
+    ]
+
+
+def _outcome(reader: FrameReader, data: bytes) -> object:
+    """Return the events of bytes, or what is wrong with them."""
+    try:
+        return [event for event in reader.receive(data) if not isinstance(event, Method)]
+    except FrameFault as fault:
+        return str(fault)
+
+
+@pytest.mark.parametrize("position", range(len(publication())))
+def test_a_message_like_the_last_is_looked_at_all_the_same(position: int) -> None:
+    """C12: whatever is done to a byte is found, whether or not a message came before it."""
+    message = publication()
+    for value in (0, 1, 0x7F, 0xFF, message[position] ^ 0x55):
+        mutated = message[:position] + bytes((value,)) + message[position + 1 :]
+        after = FrameReader(100_000)
+        after.receive(message)
+        assert _outcome(after, mutated) == _outcome(FrameReader(100_000), mutated)
 
 
 def test_messages_of_several_channels_may_mingle() -> None:
@@ -149,8 +183,8 @@ def test_a_channel_that_closes_forgets_what_it_has_begun() -> None:
 @given(st.binary(max_size=20_000), st.integers(1, 2**63 - 1), st.booleans())
 def test_deliveries_read_back_by_pamqp(payload: bytes, tag: int, redelivered: bool) -> None:
     route = short("exchange") + short("key")
-    data = deliver_frame(5, short("consumer"), tag, redelivered, route)
-    data += content_frames(5, PROPERTIES.marshal(), payload, FRAME_MIN)
+    message = (route, PROPERTIES.marshal(), payload)
+    data = delivery_frames(5, short("consumer"), tag, redelivered, message, FRAME_MIN)
     size, channel, deliver = frame.unmarshal(data)
     assert isinstance(deliver, commands.Basic.Deliver)
     assert channel == 5

@@ -15,7 +15,7 @@ from chordmq.broker.queues.queue import Entry, Queue
 from chordmq.broker.queues.source import Source
 from chordmq.codecs.amqp.content import HEADER_NAME, Envelope, read_envelope
 from chordmq.errors import ChordMQError, DecodeError, OffsetNotAvailable
-from chordmq.records.record import Record, read_records
+from chordmq.records.record import Record
 
 log = structlog.get_logger(__name__)
 
@@ -264,7 +264,7 @@ def read_batches(
     """Yield the committed records of each batch from an offset on, and the offset after them."""
     buffers = partition.read(offset, bytes_max, only_stable=True)
     for header, batch in visible(partition, offset, buffers):
-        records = [] if batch is None else partition.delivered(read_records(batch))
+        records = [] if batch is None else partition.delivered(partition.records(header, batch))
         if header.base_offset < offset:
             records = [record for record in records if record.offset >= offset]
         yield header.next_offset, records
