@@ -27,11 +27,7 @@ def published(calm_cluster: RunningCluster) -> tuple[str, list[Sample]]:
     return topic, samples
 
 
-# AMQP 1.0 once waited in vain for half a minute, for a reason that is not found yet.
-RECEIVERS = [pytest.param(one, marks=[pytest.mark.slow] * (one == "amqp1")) for one in DOORS]
-
-
-@pytest.mark.parametrize("receiver", RECEIVERS)
+@pytest.mark.parametrize("receiver", DOORS)
 def test_a_node_without_a_copy_gives_what_another_without_a_copy_has_taken(
     calm_cluster: RunningCluster, published: tuple[str, list[Sample]], receiver: str
 ) -> None:

@@ -39,6 +39,7 @@ class Amqp:
                 found.append(_sample(method, properties, body))
                 if len(found) == count:
                     break
+            channel.queue_delete(topic)  # or this name would be the queue's, which is empty now
         return found
 
     def carried(self, sample: Sample) -> Sample:
