@@ -130,8 +130,8 @@ class Stage:
             case "archiver":
                 self.archiver.kill9()
             case _:
-                for pid in self.cluster.pids(EXECUTOR if part == "executor" else PYTHON_WORKER)[:1]:
-                    os.kill(pid, signal.SIGKILL)
+                kind = EXECUTOR if part == "executor" else PYTHON_WORKER
+                os.kill(random.choice(self.cluster.pids(kind)), signal.SIGKILL)
 
 
 TOOL = [sys.executable, "-m", "chordmq"]
