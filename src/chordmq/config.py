@@ -38,6 +38,7 @@ from chordmq.fronts.websocket.settings import WebSocketSettings
 from chordmq.iot.settings import IotSettings
 from chordmq.logs import ROOT, LogsSettings, check_level
 from chordmq.topology.settings import PipesSettings
+from chordmq.tracing.settings import TracingSettings
 
 if TYPE_CHECKING:
     import yaml
@@ -116,6 +117,7 @@ class Config:
     iot: IotSettings = field(default_factory=IotSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     logs: LogsSettings = field(default_factory=LogsSettings)
+    tracing: TracingSettings = field(default_factory=TracingSettings)
 
 
 def load(
@@ -235,6 +237,7 @@ def known() -> list[str]:
     names += (f"pipes.{name}" for name in _plain(PipesSettings))
     names += (f"iot.{name}" for name in _plain(IotSettings))
     names += (f"logs.{name}" for name in _plain(LogsSettings))
+    names += (f"tracing.{name}" for name in _plain(TracingSettings))
     names += (f"broker.{name}" for name in (*broker_settings(), *topic_names()))
     return names
 
@@ -270,6 +273,7 @@ def build(texts: Texts) -> Config:
         apps=_changed(defaults.apps, "apps.", texts),
         pipes=_changed(defaults.pipes, "pipes.", texts),
         iot=_changed(defaults.iot, "iot.", texts),
+        tracing=_changed(defaults.tracing, "tracing.", texts),
         broker=BrokerSettings.from_texts(_below("broker.", texts)),
         logs=logs,
     )
@@ -282,6 +286,7 @@ def build(texts: Texts) -> Config:
     config.auth.check()
     config.audit.check()
     config.pipes.check()
+    config.tracing.check()
     _ = config.encryption.patterns
     return config
 

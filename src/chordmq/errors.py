@@ -452,3 +452,10 @@ class CommandEnded(ChordMQError):
 
 class CommandQueueFull(ChordMQError):
     """As many commands wait for the device as may."""
+
+
+def sole_fault(failure: Exception) -> Exception:
+    """Return the one fault inside nested groups of one; several stay together."""
+    while isinstance(failure, ExceptionGroup) and len(failure.exceptions) == 1:
+        failure = failure.exceptions[0]
+    return failure

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OPEN_MEDIA = "application/openmetrics-text"
+OPEN_CONTENT_TYPE = f"{OPEN_MEDIA}; version=1.0.0; charset=utf-8"
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 Labels = Mapping[str, str]
@@ -33,6 +35,30 @@ class Histogram:
         """Count one value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """One value of a range, and the trace that tells more of it."""
+
+    trace_id: str
+    value: float
+
+
+class ExemplaryHistogram(Histogram):
+    """A histogram that keeps the newest example of each range."""
+
+    __slots__ = ("examples",)
+
+    def __init__(self, bounds: Sequence[float] = SECONDS) -> None:
+        super().__init__(bounds)
+        self.examples: dict[int, Exemplar] = {}
+
+    def observe_example(self, value: float, example: Exemplar | None) -> None:
+        """Count one value, and remember where to look it up."""
+        self.observe(value)
+        if example is not None:
+            self.examples[bisect_left(self.bounds, value)] = example
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +103,20 @@ class Metrics:
         """Read every source."""
         return [metric for source in self._sources for metric in source()]
 
-    def text(self, metrics: Iterable[Metric]) -> bytes:
-        """Return metrics, and those of the process, as Prometheus reads them."""
+    def text(self, metrics: Iterable[Metric], *, is_open: bool = False) -> bytes:
+        """Return metrics, and those of the process, as Prometheus reads them.
+
+        The form of OpenMetrics, which is meant by `is_open`, has room for examples.
+        """
         # Imported when first asked for: it takes longer to load than the node to start.
         from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+        from prometheus_client.openmetrics.exposition import generate_latest as generate_open
 
         registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=registry)
         registry.register(_Collected(metrics))
+        if is_open:
+            return bytes(generate_open(registry))  # type: ignore[no-untyped-call]
         return generate_latest(registry)
 
 
@@ -100,6 +132,7 @@ class _Collected:
 
 def family(metric: Metric) -> "Family":
     """Return one metric as prometheus-client's metric family."""
+    from prometheus_client.core import Exemplar as Example
     from prometheus_client.core import Metric as Family
 
     result = Family(metric.name, metric.help, metric.kind)
@@ -109,8 +142,11 @@ def family(metric: Metric) -> "Family":
             result.add_sample(metric.name + suffix, dict(labels), value)
             continue
         ends = [*(str(float(bound)) for bound in value.bounds), "+Inf"]
-        for end, count in zip(ends, accumulate(value.counts), strict=True):
-            result.add_sample(f"{metric.name}_bucket", {**labels, "le": end}, count)
+        examples = value.examples if isinstance(value, ExemplaryHistogram) else {}
+        for at, (end, count) in enumerate(zip(ends, accumulate(value.counts), strict=True)):
+            example = examples.get(at)
+            shown = Example({"trace_id": example.trace_id}, example.value) if example else None
+            result.add_sample(f"{metric.name}_bucket", {**labels, "le": end}, count, exemplar=shown)
         result.add_sample(f"{metric.name}_count", dict(labels), sum(value.counts))
         result.add_sample(f"{metric.name}_sum", dict(labels), value.sum)
     return result

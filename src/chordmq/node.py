@@ -23,17 +23,14 @@ from chordmq.broker.security.users import Users
 from chordmq.clock import Clock
 from chordmq.cluster.state import Endpoint
 from chordmq.config import Config, demands_login, is_loopback, knows_certificates
-from chordmq.errors import (
-    BrokerIdTaken,
-    CannotStart,
-    ShuttingDown,
-)
+from chordmq.errors import BrokerIdTaken, CannotStart, ShuttingDown, sole_fault
 from chordmq.fronts.admin.app import Admin, application
 from chordmq.fronts.admin.call import Shared
 from chordmq.fronts.admin.connection import HttpFront, Successor
 from chordmq.fronts.admin.http3 import Http3
 from chordmq.fronts.admin.login import Door, is_local_name
 from chordmq.fronts.admin.measures import http_measures
+from chordmq.fronts.admin.tracing import traced as traced_http
 from chordmq.fronts.amqp.connection import open_amqp
 from chordmq.fronts.amqp1.connection import open_amqp1
 from chordmq.fronts.capnp.front import open_capnp
@@ -42,6 +39,7 @@ from chordmq.fronts.grpc.front import open_grpc
 from chordmq.fronts.kafka.call import KafkaFront
 from chordmq.fronts.kafka.connection import KafkaConnection
 from chordmq.fronts.kafka.measures import kafka_measures
+from chordmq.fronts.kafka.tracing import traced as traced_kafka
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.measures import listener_measures
 from chordmq.fronts.mqtt.front import MqttFront
@@ -89,7 +87,7 @@ async def running(config: Config, clock: Clock) -> AsyncIterator["Node"]:
             await node.start(stack)
             yield node
     except ExceptionGroup as failures:
-        raise _sole(failures) from None
+        raise sole_fault(failures) from None
 
 
 class Node:
@@ -113,6 +111,7 @@ class Node:
         self.names = Names(read_rules(config.names.rules))
         self.websocket = self._websocket()
         self.metrics = Metrics()
+        self.tracing = config.tracing.open()
         self.broker: Broker
         self.devices: Devices
         self.extensions = extensions.Extensions()
@@ -152,7 +151,7 @@ class Node:
         from chordmq.client.hosting import Hosting
 
         host, port = self.kafka.advertised
-        hosting = Hosting(self.config.apps, f"{host}:{port}")
+        hosting = Hosting(self.config.apps, f"{host}:{port}", self.tracing)
         task = self._tasks.create_task(hosting.run())
 
         async def end() -> None:
@@ -231,8 +230,9 @@ class Node:
             broker=self._serving_broker, settings=self.config.http, devices=lambda: self.devices
         )
         admin = Admin(
-            metrics=self.metrics, waiting=self.waiting, info=self.info, door=door, shared=shared
-        )
+            metrics=self.metrics, waiting=self.waiting, info=self.info, door=door, shared=shared,
+            outermost=traced_http(self.tracing, self.clock),
+        )  # fmt: skip
         site = application(admin)
         front = HttpFront(self.http, site, self._upgrade)
         self.metrics.add(lambda: http_measures(front, shared))
@@ -259,6 +259,10 @@ class Node:
             intercept = Interceptors(self.extensions.interceptors)
             self.broker.shared.intercept = intercept.publish
             self.broker.shared.deliver = intercept.deliver
+        if self.tracing is not None:
+            self.broker.shared.intercept = self.tracing.publishing(self.broker.shared.intercept)
+            self.metrics.add(self.tracing.measures)
+            stack.push_async_callback(self.tracing.close)
         # On the event loop, which owns the logs; nobody is left to be kept waiting.
         stack.callback(self.broker.close)
         self.metrics.add(lambda: broker_measures(self.broker))
@@ -377,7 +381,8 @@ class Node:
 
     async def _open_kafka(self, stack: AsyncExitStack) -> None:
         self._stands_in_the_way = "the listeners are closed"
-        front = KafkaFront(self.broker, self.kafka, self.authenticator)
+        answer = traced_kafka(self.tracing, self.clock)
+        front = KafkaFront(self.broker, self.kafka, self.authenticator, answer=answer)
         self.metrics.add(lambda: kafka_measures(front))
         await self._listen(self.kafka, lambda: KafkaConnection(front))
         stack.push_async_callback(self.kafka.close, self.config.shutdown_timeout_s)
@@ -491,10 +496,3 @@ class Node:
 def _endpoint(listener: Listener) -> Endpoint:
     host, port = listener.advertised
     return Endpoint(host=host, port=port, tls=listener.settings.tls.is_on)
-
-
-def _sole(failure: Exception) -> Exception:
-    """Return the one fault inside nested groups of one; several stay together."""
-    while isinstance(failure, ExceptionGroup) and len(failure.exceptions) == 1:
-        failure = failure.exceptions[0]
-    return failure

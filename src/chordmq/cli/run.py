@@ -21,6 +21,17 @@ def run_app(
         str, typer.Argument(metavar="MODULE[:APP]", help="Where the consumers are: module:app.")
     ],
     bootstrap: Bootstrap = None,
+    trace: Annotated[
+        str,
+        typer.Option(
+            "--trace",
+            metavar="URL",
+            envvar="CHORDMQ_TRACING_ENDPOINT",
+            show_envvar=False,
+            help="OpenTelemetry collector that is told of each message.  "
+            "Or set CHORDMQ_TRACING_ENDPOINT.",
+        ),
+    ] = "",
 ) -> None:
     """Process messages with your own functions.
 
@@ -49,9 +60,21 @@ def run_app(
     names = ", ".join(f"{one.name} ({one.topic})" for one in app.handlers)
     print(f"running {names}; stop with Ctrl-C", file=sys.stderr)
     try:
-        run(app.serve_until_signal(address(bootstrap), connection()))
+        run(_served(app, address(bootstrap), trace))
     except Stopped as error:
         fail(str(error), EXIT_REFUSED)
+
+
+async def _served(app: "ConsumerApp", bootstrap: str, endpoint: str) -> None:
+    """Process messages until a signal; with an endpoint, tell a collector of each."""
+    from chordmq.tracing.settings import TracingSettings
+
+    app.tracing = TracingSettings(endpoint=endpoint, service="chordmq run").open()
+    try:
+        await app.serve_until_signal(bootstrap, connection())
+    finally:
+        if app.tracing is not None:
+            await app.tracing.close()
 
 
 def load(place: str) -> "ConsumerApp":

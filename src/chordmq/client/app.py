@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -15,6 +15,9 @@ from chordmq.client.connection import ConnectionSettings
 from chordmq.client.errors import ClientError, Closed, DeliveryTimedOut
 from chordmq.client.handlers import MessageFunction, MessageHandler, consumer
 from chordmq.client.worker import Counts, Worker
+
+if TYPE_CHECKING:
+    from chordmq.tracing.tracing import Tracing
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +32,8 @@ class ConsumerApp:
         self.handlers = list(handlers)
         self._workers: dict[str, Worker] = {}
         self._stopping = asyncio.Event()
+        self.tracing: Tracing | None = None
+        """What records how messages are processed, if anything does."""
 
     def consumer(
         self, topic: str, group: str, **more: Any
@@ -74,6 +79,8 @@ class ConsumerApp:
         while not self._stopping.is_set():
             worker = self._workers[handler.name] = Worker(handler, bootstrap, connection)
             worker.counts = counts
+            if self.tracing is not None:
+                worker.trace(self.tracing)
             try:
                 await worker.run()
             except ClientError as error:

@@ -5,6 +5,7 @@ import random
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -15,6 +16,9 @@ from chordmq.client.hosting_settings import AppsSettings
 from chordmq.client.security import Security
 from chordmq.errors import CannotStart
 
+if TYPE_CHECKING:
+    from chordmq.tracing.tracing import Tracing
+
 log = structlog.get_logger(__name__)
 
 BACKOFF_MOST_S = 30.0
@@ -23,11 +27,15 @@ BACKOFF_MOST_S = 30.0
 class Hosting:
     """The applications of a node; they reach it as any client does."""
 
-    def __init__(self, settings: AppsSettings, bootstrap: str) -> None:
+    def __init__(
+        self, settings: AppsSettings, bootstrap: str, tracing: "Tracing | None" = None
+    ) -> None:
         self._bootstrap = bootstrap
         security = Security(user=settings.user, password=settings.password, tls_ca=settings.tls_ca)
         self._connection = ConnectionSettings(security=security)
         self._apps = {name: _load(name) for name in settings.names}
+        for app in self._apps.values():
+            app.tracing = tracing
         self._stop = asyncio.Event()
 
     async def run(self) -> None:

@@ -4,7 +4,10 @@ import asyncio
 import random
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import structlog
@@ -20,6 +23,9 @@ from chordmq.client.producer import Producer
 from chordmq.client.progress import Progress
 from chordmq.records.dead_letter import obituary
 from chordmq.records.record import NewRecord
+
+if TYPE_CHECKING:
+    from chordmq.tracing.tracing import Tracing
 
 log = structlog.get_logger(__name__)
 
@@ -204,12 +210,24 @@ class Worker:
             return
         raise _Interrupted
 
+    def trace(self, tracing: "Tracing") -> None:
+        """Have a span around the processing of each message, in the trace that it carries."""
+        call = self._call
+
+        async def traced(message: Message) -> None:
+            with tracing.processing(message.topic, message.headers):
+                await call(message)
+
+        self._call = traced  # type: ignore[method-assign]
+
     async def _call(self, message: Message) -> None:
         if self._threads is None:
             await self.handler(message)
         else:
             loop = asyncio.get_running_loop()
-            result = await loop.run_in_executor(self._threads, self.handler, message)
+            # A thread knows of the span around the call only if it is told.
+            work = partial(copy_context().run, self.handler, message)
+            result = await loop.run_in_executor(self._threads, work)
             if isinstance(result, Awaitable):
                 await result  # a plain function that hands on an async one's work
 

@@ -1,7 +1,7 @@
 """The HTTP front: its routes, and how the node is, what it measures and how much it logs."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -43,7 +43,7 @@ from chordmq.fronts.admin.errors import fail, refuse, refuse_by_status
 from chordmq.fronts.admin.forwarding import Deputy
 from chordmq.fronts.admin.login import Door, Login, check_super
 from chordmq.fronts.admin.management import routes as management
-from chordmq.metrics import CONTENT_TYPE, Metrics
+from chordmq.metrics import CONTENT_TYPE, OPEN_CONTENT_TYPE, OPEN_MEDIA, Metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,8 @@ class Admin:
     """Returns what the node says about itself."""
     door: Door = field(default_factory=Door)
     shared: Shared = field(default_factory=Shared)
+    outermost: Sequence[Middleware] = ()
+    """What every request passes first."""
 
 
 class AdminApp:
@@ -77,12 +79,13 @@ class AdminApp:
             return JSONResponse({"status": "not ready", "reasons": reasons}, status)
         return JSONResponse({"status": "ready"})
 
-    async def metrics(self, _request: Request) -> Response:
-        """Return every measure in Prometheus' text form."""
+    async def metrics(self, request: Request) -> Response:
+        """Return every measure in Prometheus' text form, or in that of OpenMetrics if asked for."""
         metrics = self._admin.metrics
         # The numbers are read on the event loop that owns them, and written down in a thread.
-        text = await asyncio.to_thread(metrics.text, metrics.read())
-        return Response(text, media_type=CONTENT_TYPE)
+        is_open = OPEN_MEDIA in request.headers.get("accept", "")
+        text = await asyncio.to_thread(metrics.text, metrics.read(), is_open=is_open)
+        return Response(text, media_type=OPEN_CONTENT_TYPE if is_open else CONTENT_TYPE)
 
     async def info(self, _request: Request) -> Response:
         """Say who this node is and where it listens."""
@@ -133,7 +136,7 @@ def application(admin: Admin) -> Starlette:
             *pages.ROUTES,
             *console.ROUTES,
         ],
-        middleware=[Middleware(Login, door=admin.door)],
+        middleware=[*admin.outermost, Middleware(Login, door=admin.door)],
         exception_handlers={
             ChordMQError: refuse,
             HTTPException: refuse_by_status,

@@ -44,6 +44,7 @@ from chordmq.fronts.admin.mapping import (
     to_record,
 )
 from chordmq.records.record import NewRecord
+from chordmq.tracing.parents import TRACEPARENT, parent_of
 
 READ_BYTES_MAX = 16 * 1024 * 1024
 WAIT_MS_MAX = 60_000
@@ -157,7 +158,7 @@ async def publish(call: Call, query: PublishQuery) -> Response:
         raise PolicyViolation(f"{name} is the broker's own; clients may only read it")
     call.request.state.is_traffic = True  # the audit trail takes samples of it at most
     call.meter.refuse_debtor(Limit.PRODUCE)
-    pairs = await _wanted(call)
+    pairs = _traced(call, await _wanted(call))
     faults: dict[int, InvalidEnvelope] = {}
     if query.envelope is not None:
         records, faults = enveloped(call, query, name, [record for _, record in pairs])
@@ -218,6 +219,22 @@ def _published(index: int, at: int, result: int | BaseException) -> Published:
 
 
 RawRecord = tuple[int | None, NewRecord]
+
+
+def _traced(call: Call, pairs: list[RawRecord]) -> list[RawRecord]:
+    """Have the records carry the trace of their request, unless they say one themselves."""
+    parent = call.request.headers.get(TRACEPARENT)
+    if parent is None:
+        return pairs
+    header = (TRACEPARENT, parent.encode("latin-1"))
+    return [
+        (index, record if parent_of(record.headers) else _with_header(record, header))
+        for index, record in pairs
+    ]
+
+
+def _with_header(record: NewRecord, header: tuple[str, bytes]) -> NewRecord:
+    return record._replace(headers=(*record.headers, header))
 
 
 async def _wanted(call: Call) -> list[RawRecord]:

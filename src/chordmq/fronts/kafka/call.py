@@ -1,6 +1,8 @@
 """What a handler knows about the request it answers, besides the message itself."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
@@ -37,6 +39,8 @@ class KafkaFront:
     usage: dict[int, Usage] = field(default_factory=dict)
     bytes_in: int = 0
     bytes_out: int = 0
+    answer: Callable[..., Any] | None = None
+    """What answers requests in place of `dispatch.answer`, where the node traces them."""
 
 
 @dataclass(slots=True)

@@ -55,6 +55,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def __init__(self, front: KafkaFront) -> None:
         self._front = front
         self._listener = front.listener
+        self._answer = front.answer or answer
         self._reader = FrameReader(front.listener.settings.frame_size_max)
         self._frames: deque[memoryview] = deque()
         self._answers: deque[Answer] = deque()
@@ -268,7 +269,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._answers.append(place)
             return
         call = Call(self._front, self._client, header.api_version, header.client_id or "")
-        result = answer(api, call, frame, header)
+        result = self._answer(api, call, frame, header)
         place = Answer(header)
         if isinstance(result, list):
             place.buffers = result
