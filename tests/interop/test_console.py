@@ -1,11 +1,8 @@
 """X3: the web console in a real Chromium, against real nodes with real data."""
 
-import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +13,11 @@ from confluent_kafka import Producer
 from paho.mqtt.enums import CallbackAPIVersion
 from playwright.sync_api import Page, expect
 
-from chordmq.broker.security.users import Users
-from chordmq.clock import SystemClock
-from chordmq.cluster.image import Image
 from chordmq.fronts.admin.console import FOLDER
-from chordmq.storage.metadata.database import Database
 from tests.cluster.running_cluster import RunningCluster
 from tests.interop.program import ROOT, installed, run
 from tests.running_node import RunningNode
+from tests.secured_node import secured_node
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
@@ -282,26 +276,10 @@ def test_every_page_can_be_used_by_everybody(page: Page, node: RunningNode, topi
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
 
 
-async def furnish(path: Path) -> None:
-    """Make the users before the node starts that they log in to."""
-    with closing(Database(path)) as database:
-        users = Users(Image.local(database, SystemClock()), SystemClock())
-        for user, password in PASSWORDS.items():
-            await users.add(user, password, is_admin=user == "admin")
-
-
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     """Give a node where clients log in; alice may read one topic."""
-    node = RunningNode(
-        tmp_path_factory.mktemp("secure"), {"auth.mechanisms": "SCRAM-SHA-512,PLAIN"}
-    )
-    node.data.mkdir(parents=True)
-    # Playwright's loop runs in this thread.
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(furnish(node.data / "meta.db"))).result()
-    try:
-        node.start()
+    with secured_node(tmp_path_factory.mktemp("secure"), PASSWORDS, "SCRAM-SHA-512,PLAIN") as node:
         with httpx.Client(base_url=node.http, auth=("admin", PASSWORDS["admin"])) as admin:
             for topic in ("orders", "salaries"):
                 admin.post("/v1/topics", json={"name": topic}).raise_for_status()
@@ -310,8 +288,6 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
             acls = [rule | {"principal": "User:alice"}]
             admin.post("/v1/acls", json={"acls": acls}).raise_for_status()
         yield node
-    finally:
-        node.close()
 
 
 @pytest.fixture

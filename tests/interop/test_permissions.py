@@ -1,6 +1,5 @@
 """Unmodified clients under ACLs, roles and quotas: allowed, refused, revoked and slowed."""
 
-import asyncio
 import base64
 import subprocess
 import time
@@ -22,14 +21,11 @@ from confluent_kafka.admin._acl import (
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from chordmq.broker.security.users import Users
-from chordmq.clock import SystemClock
-from chordmq.cluster.image import Image
-from chordmq.storage.metadata.database import Database
 from tests.cli.command_line import CommandLine, Outcome
 from tests.interop.program import built, installed, run
 from tests.interop.test_java import CLASSES, LIBRARIES, OPTIONS
 from tests.running_node import RunningNode
+from tests.secured_node import secured_node
 
 PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9", "bob": "builder-77"}
 WAIT_S = 60
@@ -40,24 +36,8 @@ Settings = dict[str, Any]
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     """Give a node where clients log in; `admin` may do everything, the others nothing."""
-    node = RunningNode(
-        tmp_path_factory.mktemp("secure"), {"auth.mechanisms": "SCRAM-SHA-512,PLAIN"}
-    )
-    node.data.mkdir(parents=True)
-    database = Database(node.data / "meta.db")
-
-    async def furnish() -> None:
-        users = Users(Image.local(database, SystemClock()), SystemClock())
-        for name, password in PASSWORDS.items():
-            await users.add(name, password, is_admin=name == "admin")
-
-    asyncio.run(furnish())
-    database.close()
-    try:
-        node.start()
+    with secured_node(tmp_path_factory.mktemp("secure"), PASSWORDS, "SCRAM-SHA-512,PLAIN") as node:
         yield node
-    finally:
-        node.close()
 
 
 def login(node: RunningNode, user: str, **more: Any) -> Settings:

@@ -1,17 +1,13 @@
 """HTTP where clients have to log in: passwords, tokens, and rights that are taken away."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from chordmq.broker.security.users import Users
-from chordmq.clock import SystemClock
-from chordmq.cluster.image import Image
-from chordmq.storage.metadata.database import Database
 from tests.running_node import RunningNode
+from tests.secured_node import secured_node
 
 PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9"}
 
@@ -19,22 +15,8 @@ PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9"}
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     """Give a node where clients log in; `admin` may do everything, `alice` nothing."""
-    node = RunningNode(tmp_path_factory.mktemp("secure"), {"auth.mechanisms": "PLAIN"})
-    node.data.mkdir(parents=True)
-    database = Database(node.data / "meta.db")
-
-    async def furnish() -> None:
-        users = Users(Image.local(database, SystemClock()), SystemClock())
-        for name, password in PASSWORDS.items():
-            await users.add(name, password, is_admin=name == "admin")
-
-    asyncio.run(furnish())
-    database.close()
-    try:
-        node.start()
+    with secured_node(tmp_path_factory.mktemp("secure"), PASSWORDS) as node:
         yield node
-    finally:
-        node.close()
 
 
 def client(node: RunningNode, user: str, **more: Any) -> httpx.AsyncClient:

@@ -1,6 +1,5 @@
 """Who may come in over the provider's protocol, and what they may do."""
 
-import asyncio
 import json
 import ssl
 import struct
@@ -12,13 +11,10 @@ import httpx
 import pytest
 import trustme
 
-from chordmq.broker.security.users import Users
-from chordmq.clock import SystemClock
-from chordmq.cluster.image import Image
-from chordmq.storage.metadata.database import Database
 from tests.conftest import StartNode
 from tests.fronts.provider.client import DATA, DISCONNECT, HEARTBEAT, SUBSCRIBE, Client, data
 from tests.running_node import RunningNode
+from tests.secured_node import secured_node
 
 PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9"}
 UNAUTHENTICATED, FORBIDDEN = 2, 3
@@ -27,22 +23,8 @@ UNAUTHENTICATED, FORBIDDEN = 2, 3
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     """Give a node where clients log in; `admin` may do everything, `alice` nothing."""
-    node = RunningNode(tmp_path_factory.mktemp("secure"), {"auth.mechanisms": "PLAIN"})
-    node.data.mkdir(parents=True)
-    database = Database(Path(node.data / "meta.db"))
-
-    async def furnish() -> None:
-        users = Users(Image.local(database, SystemClock()), SystemClock())
-        for name, password in PASSWORDS.items():
-            await users.add(name, password, is_admin=name == "admin")
-
-    asyncio.run(furnish())
-    database.close()
-    try:
-        node.start()
+    with secured_node(tmp_path_factory.mktemp("secure"), PASSWORDS) as node:
         yield node
-    finally:
-        node.close()
 
 
 def call(node: RunningNode, user: str, method: str, path: str, **more: Any) -> Any:

@@ -2,19 +2,15 @@
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from chordmq.broker.security.users import Users
-from chordmq.clock import SystemClock
-from chordmq.cluster.image import Image
-from chordmq.storage.metadata.database import Database
 from tests.fronts.rpc.clients import Doors
 from tests.fronts.rpc.contract import Login, Refused, Row
 from tests.running_node import RunningNode
+from tests.secured_node import secured_node
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -26,22 +22,8 @@ ALICE = Login(user="alice", password=PASSWORDS["alice"])
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     """Give a node where clients log in; `admin` may do everything, `alice` nothing."""
-    node = RunningNode(tmp_path_factory.mktemp("secure"), {"auth.mechanisms": "PLAIN"})
-    node.data.mkdir(parents=True)
-    database = Database(Path(node.data / "meta.db"))
-
-    async def furnish() -> None:
-        users = Users(Image.local(database, SystemClock()), SystemClock())
-        for name, password in PASSWORDS.items():
-            await users.add(name, password, is_admin=name == "admin")
-
-    asyncio.run(furnish())
-    database.close()
-    try:
-        node.start()
+    with secured_node(tmp_path_factory.mktemp("secure"), PASSWORDS) as node:
         yield node
-    finally:
-        node.close()
 
 
 async def call(node: RunningNode, user: str, method: str, path: str, **more: Any) -> Any:

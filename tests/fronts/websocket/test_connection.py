@@ -18,13 +18,10 @@ import trustme
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from chordmq.broker.security.users import Users
-from chordmq.clock import SystemClock
-from chordmq.cluster.image import Image
-from chordmq.storage.metadata.database import Database
 from tests.conftest import StartNode
 from tests.fronts.websocket.gateway import MSGPACK, gateway
 from tests.running_node import RunningNode
+from tests.secured_node import secured_node
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -235,22 +232,8 @@ async def test_a_node_that_stops_says_goodbye(own_node: RunningNode, name: str) 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     """Give a node where clients log in; `admin` may do everything, `alice` nothing."""
-    node = RunningNode(tmp_path_factory.mktemp("secure"), {"auth.mechanisms": "PLAIN"})
-    node.data.mkdir(parents=True)
-    database = Database(Path(node.data / "meta.db"))
-
-    async def furnish() -> None:
-        users = Users(Image.local(database, SystemClock()), SystemClock())
-        for name, password in PASSWORDS.items():
-            await users.add(name, password, is_admin=name == "admin")
-
-    asyncio.run(furnish())
-    database.close()
-    try:
-        node.start()
+    with secured_node(tmp_path_factory.mktemp("secure"), PASSWORDS) as node:
         yield node
-    finally:
-        node.close()
 
 
 async def call(node: RunningNode, user: str, method: str, path: str, **more: Any) -> Any:
