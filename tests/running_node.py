@@ -22,7 +22,12 @@ STOP_TIMEOUT_S = 60.0
 # Below the ports that the kernel gives to outgoing connections, so that none of them can take the
 # node's port while it is down between a kill and a restart.
 PORTS = range(18000, 32000)
-SETTINGS = {"broker.group.initial.rebalance.delay.ms": "0", "http.demo": "false"}
+SETTINGS = {
+    "broker.group.initial.rebalance.delay.ms": "0",
+    "http.demo": "false",
+    # Records of tests may be years old: retention would take them away at any moment.
+    "broker.log.retention.check.interval.ms": "3600000",
+}
 
 
 class RunningNode:

@@ -232,7 +232,6 @@ async def test_a_retry_that_waits_does_not_hold_up_the_end(node: RunningNode, to
         assert not any((await admin.committed(topic)).values())
 
 
-@pytest.mark.slow
 async def test_a_second_application_takes_its_share_and_nothing_is_lost(
     node: RunningNode, topic: str
 ) -> None:
