@@ -12,17 +12,18 @@ from chordmq.drivers.adapter import Message, Subscription
 from chordmq.drivers.addresses import open_driver
 from tests.cli.command_line import ENVIRONMENT
 from tests.drivers.reading import Seen, subscribing
-from tests.drivers.servers import RedisServer
+from tests.drivers.servers import OTHERS, SERVERS
 from tests.running_node import RunningNode, die_with_parent
 
 GATEWAY = [sys.executable, "-m", "chordmq", "gateway"]
 
 
+@pytest.mark.parametrize("kind", OTHERS)
 async def test_the_gateway_carries_until_it_is_stopped_and_goes_on_after_a_kill(
-    node: RunningNode, tmp_path: Path, name: str
+    kind: str, node: RunningNode, tmp_path: Path, name: str
 ) -> None:
     """E7: what was published while it was dead comes afterwards."""
-    server = RedisServer(tmp_path / "redis")
+    server = SERVERS[kind](tmp_path / kind)
     server.start()
     address = f"chordmq://{node.bootstrap}"
     command = [*GATEWAY, "--driver", server.address, "--node", address, "--name", name]

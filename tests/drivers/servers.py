@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from benchmarks.peers import Peer, start_kafka
 from benchmarks.rabbitmq import RabbitMQ
 from tests.running_node import RunningNode, die_with_parent, free_port
@@ -165,3 +167,9 @@ SERVERS: dict[str, type[ChordMQServer | RedisServer | RabbitServer | KafkaServer
     "rabbitmq": RabbitServer,
     "kafka": KafkaServer,
 }
+OTHERS = [
+    "redis",
+    pytest.param("rabbitmq", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+    pytest.param("kafka", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+]
+"""Brokers of others, as parameters of a test; those that take long to start are slow."""

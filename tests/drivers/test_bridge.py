@@ -10,6 +10,7 @@ from typing import Any
 
 import aiomqtt
 import httpx
+import pytest
 from websockets.asyncio.client import connect
 
 from chordmq.clock import SystemClock
@@ -18,13 +19,13 @@ from chordmq.drivers.addresses import open_driver
 from chordmq.drivers.bridge import Bridge, BridgeSettings
 from tests.conftest import StartNode
 from tests.drivers.reading import WAIT_S, taken
-from tests.drivers.servers import RedisServer
+from tests.drivers.servers import OTHERS, SERVERS, Server
 from tests.running_node import RunningNode
 
 
 @asynccontextmanager
 async def bridged(
-    node: RunningNode, server: RedisServer, settings: BridgeSettings
+    node: RunningNode, server: Server, settings: BridgeSettings
 ) -> AsyncIterator[MessageBrokerAdapter]:
     """Carry between a node and a broker; give the broker."""
     async with (
@@ -40,11 +41,12 @@ async def bridged(
             running.cancel()
 
 
-async def test_devices_and_browsers_live_on_a_redis_that_is_there(
-    start_node: StartNode, tmp_path: Path
+@pytest.mark.parametrize("kind", OTHERS)
+async def test_devices_and_browsers_live_on_a_broker_that_is_there(
+    kind: str, start_node: StartNode, tmp_path: Path
 ) -> None:
-    """E5, E7: telemetry of a device goes to Redis; what Redis has comes to a browser, once."""
-    node, server = start_node(), RedisServer(tmp_path / "redis")
+    """E5, E7: telemetry of a device goes to the broker; what that has comes to a browser, once."""
+    node, server = start_node(), SERVERS[kind](tmp_path / kind)
     server.start()
     try:
         async with bridged(node, server, BridgeSettings()) as company:
@@ -67,7 +69,7 @@ async def _telemetry_goes_out(node: RunningNode, company: MessageBrokerAdapter) 
 
 
 async def _commands_come_in(node: RunningNode, company: MessageBrokerAdapter) -> None:
-    """A program that knows only Redis changes a shadow; a browser at the node sees it."""
+    """A program that knows only that broker changes a shadow; a browser at the node sees it."""
     name = "iotsphere/devices/d1/shadow/update"
     host, port = node.http_address
     async with connect(f"ws://{host}:{port}/ws", subprotocols=["chordmq.json"]) as browser:  # type: ignore[list-item]

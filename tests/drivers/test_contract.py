@@ -22,7 +22,7 @@ from chordmq.drivers.adapter import (
 from chordmq.drivers.addresses import open_driver
 from chordmq.drivers.publishing import Publishing
 from tests.drivers.reading import WAIT_S, Seen, numbered, subscribing, taken, texts
-from tests.drivers.servers import SERVERS, Server
+from tests.drivers.servers import OTHERS, SERVERS, Server
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(90)]
 
@@ -34,15 +34,7 @@ def starter() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        "chordmq",
-        "redis",
-        pytest.param("rabbitmq", marks=pytest.mark.slow),
-        pytest.param("kafka", marks=pytest.mark.slow),
-    ],
-)
+@pytest.fixture(scope="module", params=["chordmq", *OTHERS])
 def server(
     request: pytest.FixtureRequest,
     starter: ThreadPoolExecutor,

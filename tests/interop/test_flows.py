@@ -1,17 +1,14 @@
 """The flows of the IoT layer with real parts: Chromium, paho, MongoDB; each part killed in turn."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page
-from pymongo import MongoClient
 
 from benchmarks.browser import chromium, sdk_site
 from tests.cdc.following import FollowingProcess
 from tests.conftest import StartNode
 from tests.iot.things import Thing, until
-from tests.mongodb import running_mongod
 from tests.replica_set import RunningReplicaSet, running_replica_set
 from tests.running_node import RunningNode
 
@@ -52,8 +49,12 @@ def test_commands_from_a_browser_survive_the_death_of_every_part(
     start_node: StartNode, tmp_path: Path
 ) -> None:
     """E10, E12: browser → device → response → shadow → MongoDB; nothing is lost or done twice."""
-    with running_mongod(tmp_path) as mongodb, sdk_site() as site, chromium() as browser:
-        node = start_node({"iot.mongodb": mongodb, "websocket.origins": "*"})
+    with (
+        running_replica_set(tmp_path / "mongodb") as database,
+        sdk_site() as site,
+        chromium() as browser,
+    ):
+        node = start_node({"iot.mongodb": database.address, "websocket.origins": "*"})
         page = browser.new_context().new_page()
         _open(page, site, node)
         with Thing(node, DEVICE, is_clean=False) as thing:
@@ -64,6 +65,11 @@ def test_commands_from_a_browser_survive_the_death_of_every_part(
             issue(page, "node-killed")
             node.start()
             assert page.evaluate(DONE) == succeeded("node-killed")
+
+            database.kill9()
+            issue(page, "database-killed")
+            database.start()
+            assert page.evaluate(DONE) == succeeded("database-killed")
 
         # The device is cut off: commands and the delta of its shadow wait for it.
         issue(page, "device-away")
@@ -88,7 +94,7 @@ def test_commands_from_a_browser_survive_the_death_of_every_part(
             _open(page, site, node)
             page.wait_for_function("() => synchronised.length === 3")
             until(lambda: set(named("page-closed")) <= set(thing.executed))
-        _check_database(mongodb, thing)
+        _check_database(database, thing)
 
 
 WATCH = """async (url) => {
@@ -160,13 +166,12 @@ def _entries(page: Page) -> int:
     return found
 
 
-def _check_database(address: str, thing: Thing) -> None:
-    stages = ("all-well", "node-killed", "device-away", "page-closed")
+def _check_database(running: RunningReplicaSet, thing: Thing) -> None:
+    stages = ("all-well", "node-killed", "database-killed", "device-away", "page-closed")
     wanted = [one for stage in stages for one in named(stage)]
     assert sorted(thing.executed) == sorted(wanted)
-    client: MongoClient[Any] = MongoClient(address)
-    with client:
-        database = client.get_default_database()
+    with running.client() as client:
+        database = client["chordmq"]
 
         def all_stored() -> bool:
             found = database["commands"].find({"document.state": "succeeded"})
