@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 120.0
+TIMEOUT_S = 90.0
 
 
 def run(command: Sequence[str | Path], *, given: bytes = b"") -> bytes:
