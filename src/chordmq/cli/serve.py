@@ -27,6 +27,8 @@ EXIT_CANNOT_START = 1
 EXIT_BAD_SETTING = 2
 EXIT_FAULT = 70
 EXIT_FORCED = 130
+YOUNG_OBJECTS_MAX = 10_000
+"""Objects that are made before the interpreter looks for those that nobody uses any more."""
 
 Assignments = Annotated[
     list[str] | None,
@@ -207,6 +209,7 @@ async def until_stopped(
     async with running(config, SystemClock()) as node:
         loop.add_signal_handler(signal.SIGHUP, changed.set)
         gc.freeze()  # modules and logs stay: looking at them again and again would cost the clients
+        gc.set_threshold(YOUNG_OBJECTS_MAX, 20, 20)  # messages come by the thousand in one turn
         started(node)
         async with asyncio.TaskGroup() as tasks:
             others = [tasks.create_task(reload_when(changed, node))]

@@ -47,12 +47,13 @@ class Keeper:
         self.dead: list[tuple[str, str]] = []
         self.alarms: list[int] = []
         self.refills = 0
+        self.touches = 0
 
     def now_ms(self) -> int:
         return self.clock.now_ms()
 
     def touched(self, queue: Queue, source: Source) -> None:
-        pass
+        self.touches += 1
 
     def routed(self, partition: Any) -> int:
         return 1000
@@ -87,13 +88,25 @@ def fill(queue: Queue, keeper: Keeper, *bodies: str, **properties: Any) -> None:
     """Put messages in, as a follower does."""
     source = queue.sources[HERE]
     raw = commands.Basic.Properties(**properties).marshal()
-    for body in bodies:
-        offset = source.next
-        source.take(offset)
-        envelope = Envelope("/", "", "q", read_properties(raw))
-        queue.arrived(len(body))
-        queue.push(Entry(source, offset, envelope, body.encode()), keeper.now_ms())
+    envelope = Envelope("/", "", "q", read_properties(raw))
+    offsets = range(source.next, source.next + len(bodies))
+    source.take_all(offsets)
+    queue.arrived(sum(map(len, bodies)), count=len(bodies))
+    found = zip(offsets, bodies, strict=True)
+    queue.push_all(
+        [Entry(source, at, envelope, body.encode()) for at, body in found], keeper.now_ms()
+    )
     queue.settle_down()
+
+
+def test_messages_that_are_acknowledged_together_are_stored_once() -> None:
+    queue, keeper = made()
+    consumer = Taker()
+    queue.add_consumer(consumer)
+    fill(queue, keeper, *"abc")
+    queue.finish_all(consumer.got)
+    assert (queue.unacked, queue.finished, queue.sources[HERE].start) == (0, 3, 3)
+    assert keeper.touches == 1
 
 
 def test_consumers_take_turns() -> None:

@@ -324,6 +324,7 @@ def test_no_more_comes_than_there_is_credit_for(node: RunningNode, name: str) ->
     with connected(node) as channel, opened(node) as connection:
         channel.queue_declare(name, durable=True)
         publish(channel, "", name, *"abc")
+        wait_for(channel, name, 3)
         receiver: Any = connection.create_receiver(f"/queues/{name}", credit=0)
         link = receiver.link
         link.flow(2)

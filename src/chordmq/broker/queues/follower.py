@@ -141,36 +141,71 @@ class Follower:
         is_more = False
         for next_offset, records in read_batches(partition, self.position, READ_BYTES):
             is_more = True
-            for record in records:
-                self._hand(record, touched)
+            for routing, run in self._runs(records):
+                for queue in routing.queues:
+                    if self._hand(queue, run, routing):
+                        touched[queue] = None
+                        self._router.arrived(self.partition, queue)
             self.position = next_offset
         return is_more
 
-    def _hand(self, record: Record, touched: dict[Queue, None]) -> None:
-        routing = self._route(record)
-        if routing is None:
-            return
-        offset, size = record.offset, len(record.value or b"")
-        for queue in routing.queues:
-            source = queue.sources.get(self.partition)
-            if source is None:
-                if offset < self._known_until:
-                    continue
-                source = queue.sources[self.partition] = Source(self.partition, offset)
-            elif offset < source.next or (source.kept and source.is_done(offset)):
-                if offset >= source.next and not source.is_behind:
-                    source.take(offset)
-                continue
-            queue.arrived(size, routing.stamp)
-            if source.is_behind or not queue.has_window:
-                source.is_behind = True
-            else:
-                put(queue, source, record, routing)
-            touched[queue] = None
-            self._router.arrived(self.partition, queue)
+    def _runs(self, records: list[Record]) -> Iterator[tuple[Routing, list[Record]]]:
+        """Yield what goes to any queue, records together that were published in the same way."""
+        last: Routing | None = None
+        run: list[Record] = []
+        for record in records:
+            routing = self._route(record)
+            if routing is not last:
+                if last is not None:
+                    yield last, run
+                last, run = routing, []
+            run.append(record)
+        if last is not None:
+            yield last, run
+
+    def _hand(self, queue: Queue, run: list[Record], routing: Routing) -> bool:
+        """Give records to a queue; return whether any of them is new to it."""
+        partition, first = self.partition, run[0].offset
+        source = queue.sources.get(partition)
+        if source is None and first >= self._known_until:
+            source = queue.sources[partition] = Source(partition, first)
+        size = sum([len(record.value or b"") for record in run])
+        if (
+            source is None
+            or source.kept
+            or source.is_behind
+            or first < source.next
+            or not queue.has_window_for(len(run), size)
+        ):
+            return sum(self._hand_one(queue, record, routing) for record in run) > 0
+        queue.arrived(size, routing.stamp, len(run))
+        source.take_all([record.offset for record in run])
+        envelope = routing.envelope
+        entries = [Entry(source, one.offset, envelope, one.value or b"") for one in run]
+        queue.push_all(entries, routing.stamp)
+        return True
+
+    def _hand_one(self, queue: Queue, record: Record, routing: Routing) -> bool:
+        """Give a record to a queue that may know it, or has no room for it now."""
+        partition, offset = self.partition, record.offset
+        source = queue.sources.get(partition)
+        if source is None:
+            if offset < self._known_until:
+                return False
+            source = queue.sources[partition] = Source(partition, offset)
+        elif offset < source.next or (source.kept and source.is_done(offset)):
+            if offset >= source.next and not source.is_behind:
+                source.take(offset)
+            return False
+        queue.arrived(len(record.value or b""), routing.stamp)
+        if source.is_behind or not queue.has_window:
+            source.is_behind = True
+        else:
+            put(queue, source, record, routing)
+        return True
 
     def _route(self, record: Record) -> Routing | None:
-        """Return what a record is as a message; many in a row are published the same way."""
+        """Return what a record is as a message; many in a row were published the same way."""
         headers = record.headers
         if len(headers) == 1 and headers[0] == self._last_header:
             return self._last

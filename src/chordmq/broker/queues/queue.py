@@ -1,7 +1,7 @@
 """One queue as a pure machine: what is ready, who gets it, what becomes of it."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -175,16 +175,22 @@ class Queue:
             self._loaded < WINDOW_MESSAGES and self._loaded_bytes < WINDOW_BYTES
         )
 
+    def has_window_for(self, count: int, size: int) -> bool:
+        """Return whether so many messages more may be kept in memory, with so many bytes."""
+        return self.rules.priority_max > 0 or (
+            self._loaded + count <= WINDOW_MESSAGES and self._loaded_bytes + size <= WINDOW_BYTES
+        )
+
     # Messages come.
 
-    def arrived(self, size: int, stamp: int = 0) -> None:
-        """Count a message that lies in the log and is not looked at yet."""
+    def arrived(self, size: int, stamp: int = 0, count: int = 1) -> None:
+        """Count messages that lie in the log and are not looked at yet."""
         if stamp < self._oldest_stamp or not (self.ready or self.unacked):
             self._oldest_stamp = stamp
-        self.ready += 1
+        self.ready += count
         self.ready_bytes += size
         if self.announced:
-            self.announced -= 1
+            self.announced = max(self.announced - count, 0)
 
     def forgotten(self, size: int) -> None:
         """Take a message out of the count that turned out to be done."""
@@ -203,6 +209,22 @@ class Queue:
         self._lanes[entry.priority].append(entry)
         self._loaded += 1
         self._loaded_bytes += entry.size
+
+    def push_all(self, entries: list[Entry], published_ms: int) -> None:
+        """Put messages that are counted and have one envelope in at the end."""
+        properties = entries[0].envelope.properties
+        if self._expires or properties.expiration is not None or properties.priority:
+            for entry in entries:
+                self.push(entry, published_ms)
+            return
+        position = self._position
+        for entry in entries:
+            position += 1
+            entry.position = position
+        self._position = position
+        self._lanes[0].extend(entries)
+        self._loaded += len(entries)
+        self._loaded_bytes += sum([entry.size for entry in entries])
 
     def _set_expiry(self, entry: Entry, published_ms: int) -> None:
         own, all_ = entry.envelope.properties.expiration, self.rules.message_ttl_ms
@@ -339,6 +361,18 @@ class Queue:
         source = entry.source
         source.finish(entry.offset)
         self._keeper.touched(self, source)
+
+    def finish_all(self, entries: Sequence[Entry]) -> None:
+        """Take messages as done that were delivered."""
+        self.unacked -= len(entries)
+        self.finished += len(entries)
+        last: Source | None = None
+        for entry in entries:
+            source = entry.source
+            source.finish(entry.offset)
+            if source is not last:
+                self._keeper.touched(self, source)
+                last = source
 
     def requeue(self, entries: Iterable[Entry]) -> None:
         """Put messages back where they were, as far as others have not gone on."""

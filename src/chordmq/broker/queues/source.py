@@ -1,7 +1,7 @@
 """How far a queue has come in one partition: what it holds of it, and what it is done with."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from chordmq.broker.cursors.shared_cursor import COUNT_MAX, Change, State
 from chordmq.broker.partition import Partition
@@ -50,13 +50,19 @@ class Source:
         self._tried[offset] = kept[0].deliveries
         return kept[0].deliveries
 
+    def take_all(self, offsets: Sequence[int]) -> None:
+        """Look at messages of the queue's that nothing was stored of."""
+        assert not self.kept
+        self._order.extend(offsets)
+        self.next = offsets[-1] + 1
+
     def is_done(self, offset: int) -> bool:
         """Return whether an offset that is not looked at yet is stored as done."""
         return any(one.first <= offset <= one.last and one.state is State.DONE for one in self.kept)
 
     def tried(self, offset: int, deliveries: int) -> None:
         """Take note that a message was delivered."""
-        self._tried[offset] = min(deliveries, COUNT_MAX)
+        self._tried[offset] = deliveries if deliveries < COUNT_MAX else COUNT_MAX
 
     def finish(self, offset: int) -> None:
         """Take note that a message is done."""
@@ -81,22 +87,23 @@ class Source:
 
     def _changes(self) -> Iterator[Change]:
         """Yield runs of the queue's offsets; others that lie between do not matter."""
-        left = len(self._done) + len(self._tried)
-        run: Change | None = None
+        done, tried = self._done, self._tried
+        left = len(done) + len(tried)
+        first = last = 0
+        noted = None  # how often the run was delivered; 0 for what is done
         for offset in self._order:
             if not left:
                 break
-            if offset in self._done:
-                state, deliveries = State.DONE, 0
-            else:
-                state, deliveries = State.AVAILABLE, self._tried.get(offset, 0)
-            is_noted = state is State.DONE or deliveries > 0
-            left -= is_noted
-            if run is not None and is_noted and run[2:] == (state, deliveries):
-                run = run._replace(last=offset)
-                continue
-            if run is not None:
-                yield run
-            run = Change(offset, offset, state, deliveries) if is_noted else None
-        if run is not None:
-            yield run
+            found = 0 if offset in done else tried.get(offset) or None
+            if found != noted:
+                if noted is not None:
+                    yield _change(first, last, noted)
+                first, noted = offset, found
+            last = offset
+            left -= found is not None
+        if noted is not None:
+            yield _change(first, last, noted)
+
+
+def _change(first: int, last: int, deliveries: int) -> Change:
+    return Change(first, last, State.AVAILABLE if deliveries else State.DONE, deliveries)

@@ -13,6 +13,7 @@ from chordmq.codecs.amqp.frames import (
     Settle,
     content_frames,
     deliver_frame,
+    delivery_frames,
     method_frame,
     short,
 )
@@ -60,26 +61,25 @@ class ChannelConsumer:
     def has_room(self) -> bool:
         """Return whether the client can take one message more."""
         channel = self.channel
-        if not channel.connection.has_room or not channel.is_flowing:
+        if not self.no_ack and (
+            (self.limit and self.unacked >= self.limit)
+            or len(channel.unacked) >= (channel.limit or channel.unacked_max)
+        ):
             return False
-        return self.no_ack or (
-            (not self.limit or self.unacked < self.limit)
-            and len(channel.unacked) < (channel.limit or channel.unacked_max)
-        )
+        return channel.is_flowing and channel.connection.has_room
 
     def deliver(self, queue: Queue, entry: Entry) -> None:
         """Send a message."""
         channel = self.channel
         channel.tag += 1
         connection = channel.connection
-        envelope = delivered(queue, entry)
-        body = entry.body or b""
-        connection.send(
-            deliver_frame(
-                channel.number, self._tag, channel.tag, entry.deliveries > 1, envelope.route
-            )
-            + content_frames(channel.number, envelope.properties.raw, body, connection.frame_max)
-        )
+        is_repeated = entry.deliveries > 1
+        envelope = entry.envelope
+        if is_repeated or envelope.properties.headers:
+            envelope = delivered(queue, entry)
+        message = (envelope.route, envelope.properties.raw, entry.body or b"")
+        place = (channel.number, self._tag, channel.tag)
+        connection.send(delivery_frames(*place, is_repeated, message, connection.frame_max))
         connection.front.messages_out += 1
         if self.no_ack:
             queue.finish(entry)
@@ -141,13 +141,11 @@ class Channel:
 
     def apply(self, event: Settle) -> None:
         """Settle messages."""
+        pop = self.unacked.pop
+        found = [pop(tag) for tag in self._tags(event)]
         if event.is_done:
-            for tag in self._tags(event):
-                queue, entry, consumer = self.unacked.pop(tag)
-                queue.finish(entry)
-                self._thirst(queue, consumer)
+            self._finish(found)
             return
-        found = [self.unacked.pop(tag) for tag in self._tags(event)]
         for queue, _, consumer in found:
             self._thirst(queue, consumer)
         if event.requeue:
@@ -156,11 +154,23 @@ class Channel:
             for queue, entry, _ in found:
                 queue.reject(entry)
 
+    def _finish(self, found: list[Unacked]) -> None:
+        """Take messages as done, those of one queue and consumer together."""
+        together: dict[tuple[Any, Any], list[Any]] = {}
+        for queue, entry, consumer in found:
+            together.setdefault((queue, consumer), []).append(entry)
+        for (queue, consumer), entries in together.items():
+            queue.finish_all(entries)
+            self._thirst(queue, consumer, len(entries))
+
     def _thirst(
-        self, queue: "Queue | StreamConsumer", consumer: "ChannelConsumer | StreamConsumer | None"
+        self,
+        queue: "Queue | StreamConsumer",
+        consumer: "ChannelConsumer | StreamConsumer | None",
+        count: int = 1,
     ) -> None:
         if consumer is not None:
-            consumer.unacked -= 1
+            consumer.unacked -= count
         if self.limit:  # room for all consumers of the channel
             self.connection.thirsty.update(dict.fromkeys(c.queue for c in self.consumers.values()))
         else:

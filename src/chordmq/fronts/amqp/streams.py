@@ -162,7 +162,7 @@ class StreamConsumer:
             self._feed.forget(self)
             self._feed = None
 
-    def finish(self, entry: object) -> None:
+    def finish_all(self, entries: Iterable[object]) -> None:
         """Let it be: messages stay, and the channel counts acknowledgements."""
 
     def reject(self, entry: object) -> None:
