@@ -4,20 +4,22 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from benchmarks.debezium import Worker
 from benchmarks.session import Sample, Session
+from benchmarks.usage import usage_of
 from tests.cdc import oracle
 from tests.cdc.following import FollowingProcess
 from tests.postgres import RunningPostgres, running_postgres
 from tests.replica_set import RunningReplicaSet, running_replica_set
-from tests.running_node import free_port
 
 POSTGRES_CHANGES, MONGODB_CHANGES = 300_000, 60_000
 JOINED = 1_000
@@ -26,6 +28,7 @@ GAP_S = 0.01
 WARM = 0.1
 """Part of a backlog that is read before the clock starts: connections and caches."""
 PATIENCE_S = 300.0
+PROBE_EVERY_S = 1.0
 COMMAND = "python -m benchmarks --case cdc"
 TABLE = (
     "CREATE TABLE events (id bigserial PRIMARY KEY, device int, name text, value float8, at float8)"
@@ -34,98 +37,169 @@ ROWS = (
     "INSERT INTO events (device, name, value, at) "
     "SELECT g, 'device-' || g, g * 1.5, 0 FROM generate_series(1, %s) g"
 )
+ROW = "INSERT INTO events (device, name, value, at) VALUES (1, 'x', 1, %s)"
+
+
+class Follower(Protocol):
+    """Something that writes the changes of a database into a topic."""
+
+    @property
+    def pid(self) -> int:
+        """Return the process that does so."""
+        ...
+
+    def start(self) -> None:
+        """Go on where it was."""
+        ...
+
+    def stop(self) -> object:
+        """End in order."""
+        ...
+
+    def close(self) -> None:
+        """End in any case."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Changes to follow, the topic that tells them, and when an event says that one was made."""
+
+    count: int
+    fill: Callable[[], None]
+    change: Callable[[], object]
+    topic: str
+    made_s: Callable[[Any], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """How fast a backlog was told, and what that took."""
+
+    per_s: float
+    cpu_us: float
+    """Processor time of a change."""
+    rss_mb: float
 
 
 def cdc(session: Session) -> list[Sample]:
-    """Follow PostgreSQL and MongoDB into the broker; the peer is Debezium, without a broker."""
+    """Follow PostgreSQL and MongoDB; then Debezium does, the same changes into the same topics."""
+    if not session.ours:
+        return []
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         with running_postgres() as postgres:
-            postgres.execute(TABLE)
             found = _postgres(session, postgres, directory)
         with running_replica_set(directory / "mongodb") as mongodb:
-            with mongodb.client() as client:
-                client.shop.create_collection("events")
             found += _mongodb(session, mongodb, directory)
     return found
 
 
 def _postgres(session: Session, server: RunningPostgres, directory: Path) -> list[Sample]:
-    def fill() -> None:
-        with psycopg.connect(server.address, autocommit=True) as connection:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        connection.execute(TABLE)
+
+        def fill() -> None:
             for _ in range(POSTGRES_CHANGES // JOINED):
                 connection.execute(ROWS, [JOINED])
 
-    if not session.ours:
-        properties = oracle.postgres_properties(server, directory)
-        rate = _debezium(properties, directory, fill, POSTGRES_CHANGES)
-        return [_sample("cdc_postgresql", rate, "changes/s")]
-    source = {"name": "pg", "kind": "postgresql", "address": server.address}
-    with _followed(session, source | {"snapshot": "never"}, directory) as adapter:
-        rate = _rate(adapter, fill, POSTGRES_CHANGES)
-        with psycopg.connect(server.address, autocommit=True) as connection:
-            query = "INSERT INTO events (device, name, value, at) VALUES (1, 'x', 1, %s)"
-            taken = _latencies(
-                session,
-                "pg.public.events",
-                lambda: connection.execute(query, [time.time()]),
-                lambda value: value["after"]["at"],
-            )
-    return _samples("cdc_postgresql", rate, taken)
+        load = Load(
+            POSTGRES_CHANGES,
+            fill,
+            lambda: connection.execute(ROW, [time.time()]),
+            "pg.public.events",
+            lambda event: float(event["after"]["at"]),
+        )
+        source = {"name": "pg", "kind": "postgresql", "address": server.address}
+        connector = oracle.postgres_properties(server, directory) | {"topic.prefix": "pg"}
+        return _compared(session, load, source, connector, directory)
 
 
 def _mongodb(session: Session, server: RunningReplicaSet, directory: Path) -> list[Sample]:
-    def fill() -> None:
-        with server.client() as client:
+    with server.client() as client:
+        events = client.shop.create_collection("events")
+
+        def fill() -> None:
             for _ in range(MONGODB_CHANGES // JOINED):
-                client.shop.events.insert_many(
+                events.insert_many(
                     [{"device": n, "name": f"device-{n}", "value": n * 1.5} for n in range(JOINED)]
                 )
 
-    if not session.ours:
-        properties = oracle.mongodb_properties(server, directory / "debezium-mongodb")
-        rate = _debezium(properties, directory / "debezium-mongodb", fill, MONGODB_CHANGES)
-        return [_sample("cdc_mongodb", rate, "changes/s")]
-    source = {"name": "mg", "kind": "mongodb", "address": server.address}
-    with _followed(session, source | {"snapshot": "never"}, directory) as adapter:
-        rate = _rate(adapter, fill, MONGODB_CHANGES)
-        with server.client() as client:
-            taken = _latencies(
-                session,
-                "mg.shop.events",
-                lambda: client.shop.events.insert_one({"at": time.time()}),
-                lambda value: json.loads(value["after"])["at"],
-            )
-    return _samples("cdc_mongodb", rate, taken)
+        load = Load(
+            MONGODB_CHANGES,
+            fill,
+            lambda: events.insert_one({"at": time.time()}),
+            "mg.shop.events",
+            lambda event: float(json.loads(event["after"])["at"]),
+        )
+        source = {"name": "mg", "kind": "mongodb", "address": server.address}
+        connector = oracle.mongodb_properties(server, directory) | {
+            "topic.prefix": "mg",
+            "capture.mode": "change_streams_update_full",
+        }
+        return _compared(session, load, source, connector, directory)
 
 
-@contextmanager
-def _followed(
-    session: Session, source: dict[str, Any], directory: Path
-) -> Iterator[FollowingProcess]:
-    adapter = FollowingProcess(directory, source | {"port": free_port()}, session.bootstrap)
-    adapter.start()
-    try:
-        yield adapter
-    finally:
-        adapter.close()
+def _compared(
+    session: Session,
+    load: Load,
+    source: dict[str, str],
+    connector: dict[str, str],
+    directory: Path,
+) -> list[Sample]:
+    """Measure our source, and then Debezium's."""
+    kind = source["kind"]
+    settings = {"bootstrap.servers": session.bootstrap, "group.id": f"bench-{kind}"}
+    with closing(Consumer(settings)) as consumer:
+        with closing(
+            FollowingProcess(directory, source | {"snapshot": "never"}, session.bootstrap)
+        ) as ours:
+            cost = _measured(ours, load, consumer)
+            taken_ms = _latencies(session, load)
+        with closing(Worker(directory / f"debezium-{kind}", connector, session.bootstrap)) as peer:
+            theirs = _measured(peer, load, consumer)
+    name, percentiles = f"cdc_{kind}", statistics.quantiles(taken_ms, n=100)
+    return [
+        *_samples(name, cost),
+        _sample(f"{name}_latency.p50", percentiles[49], "ms"),
+        _sample(f"{name}_latency.p99", percentiles[98], "ms"),
+        *_samples(f"debezium_{kind}", theirs),
+        _sample(f"{name}.to_debezium", cost.per_s / theirs.per_s, "times"),
+        _sample(f"{name}.cpu_to_debezium", cost.cpu_us / theirs.cpu_us, "times"),
+        _sample(f"{name}.rss_to_debezium", cost.rss_mb / theirs.rss_mb, "times"),
+    ]
 
 
-def _rate(adapter: FollowingProcess, fill: Callable[[], None], count: int) -> float:
-    """Return changes per second while a source that was away tells what it has missed."""
-    _await(lambda: adapter.health().get("state") == "streaming")
-    adapter.stop()
-    fill()
-    adapter.start()
-    _await(lambda: adapter.health().get("changes", 0) >= count * WARM)
-    began, first = time.perf_counter(), adapter.health()["changes"]
-    _await(lambda: adapter.health().get("changes", 0) >= count)
-    return float((count - first) / (time.perf_counter() - began))
+def _measured(follower: Follower, load: Load, consumer: Consumer) -> Cost:
+    """Let a follower tell what it has missed while it was away; marks of transactions count."""
+
+    def told() -> int:
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(load.topic, 0), timeout=10)[1]
+        except KafkaException:
+            return 0  # the topic is made with its first event
+
+    def is_awake() -> bool:
+        load.change()
+        time.sleep(PROBE_EVERY_S)
+        return told() > before
+
+    before = told()
+    follower.start()
+    _await(is_awake)
+    follower.stop()
+    load.fill()
+    before = told()
+    follower.start()
+    _await(lambda: told() >= before + load.count * WARM)
+    began, first, spent = time.perf_counter(), told(), usage_of(follower.pid)
+    _await(lambda: told() >= before + load.count)
+    took_s, last, total = time.perf_counter() - began, told(), usage_of(follower.pid)
+    cpu_s = total.cpu_s - spent.cpu_s
+    return Cost((last - first) / took_s, cpu_s * 1e6 / (last - first), total.rss_mb)
 
 
-def _latencies(
-    session: Session, topic: str, change: Callable[[], Any], at: Callable[[Any], float]
-) -> list[float]:
+def _latencies(session: Session, load: Load) -> list[float]:
     """Return milliseconds from just before a change until a consumer has its event."""
     settings = {
         "bootstrap.servers": session.bootstrap,
@@ -135,37 +209,19 @@ def _latencies(
     }
     found: list[float] = []
     with closing(Consumer(settings)) as consumer:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
-        consumer.assign([TopicPartition(topic, 0, end)])
+        _, end = consumer.get_watermark_offsets(TopicPartition(load.topic, 0), timeout=10)
+        consumer.assign([TopicPartition(load.topic, 0, end)])
         consumer.poll(0.5)
         for _ in range(LATENCY_CHANGES):
-            change()
+            load.change()
             while (message := consumer.poll(10.0)) is not None and message.error():
                 continue
             if message is None:
-                raise TimeoutError(f"no event came in {topic}")
-            found.append((time.time() - at(json.loads(message.value() or b"{}"))) * 1000)
+                raise TimeoutError(f"no event came in {load.topic}")
+            event = json.loads(message.value() or b"{}")
+            found.append((time.time() - load.made_s(event)) * 1000)
             time.sleep(GAP_S)
     return found
-
-
-def _debezium(
-    properties: dict[str, str], directory: Path, fill: Callable[[], None], count: int
-) -> float:
-    """Return the rate of Debezium's own engine, which writes its events to a file."""
-    properties |= {"snapshot.mode": "no_data", "max.batch.size": "8192", "max.queue.size": "32768"}
-    with oracle.debezium(properties, directory) as output:
-        log = directory / "engine.log"
-        _await(lambda: "Starting streaming" in log.read_text())
-        fill()
-        _await(lambda: _lines(output) >= count * WARM)
-        began, first = time.perf_counter(), _lines(output)
-        _await(lambda: _lines(output) >= count)
-        return (count - first) / (time.perf_counter() - began)
-
-
-def _lines(file: Path) -> int:
-    return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
 def _await(is_so: Callable[[], bool]) -> None:
@@ -173,15 +229,14 @@ def _await(is_so: Callable[[], bool]) -> None:
     while not is_so():
         if time.monotonic() > deadline:
             raise TimeoutError("the source did not get so far")
-        time.sleep(0.1)
+        time.sleep(0.02)
 
 
-def _samples(name: str, rate: float, taken_ms: list[float]) -> list[Sample]:
-    percentiles = statistics.quantiles(taken_ms, n=100)
+def _samples(name: str, cost: Cost) -> list[Sample]:
     return [
-        _sample(name, rate, "changes/s"),
-        _sample(f"{name}_latency.p50", percentiles[49], "ms"),
-        _sample(f"{name}_latency.p99", percentiles[98], "ms"),
+        _sample(name, cost.per_s, "changes/s"),
+        _sample(f"{name}.cpu", cost.cpu_us, "CPU µs/change"),
+        _sample(f"{name}.rss", cost.rss_mb, "MB"),
     ]
 
 

@@ -45,6 +45,9 @@ FLOORS = {
     "connections.answered": 10_000,
     "websocket_fan_out_100": 100_000,
     "iot_chain": 10_000,
+    "shadow_updates": 2_000,
+    "cdc_postgresql": 50_000,
+    "cdc_mongodb": 10_000,
     "framed_in_100b": 100_000,
     "framed_out_100b": 100_000,
     "provider_in_100b": 50_000,
@@ -60,6 +63,8 @@ CEILINGS = {
     "acl.cost": 3.0,
     "websocket_latency.p50": 1.0,
     "iot_chain_latency.mean": 50.0,
+    "cdc_postgresql_latency.p99": 50.0,
+    "cdc_mongodb_latency.p99": 50.0,
     "provider_latency.p99": 5.0,
     "pipeline_alert.p50": 2.0,
 }

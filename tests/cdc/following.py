@@ -90,6 +90,12 @@ class FollowingProcess:
         """Return what it has printed."""
         return self._log.read_text()
 
+    @property
+    def pid(self) -> int:
+        """Return the process id of the running source."""
+        assert self._process is not None, "the source is not running"
+        return self._process.pid
+
     def start(self) -> None:
         """Start the process."""
         command = [sys.executable, "-m", "chordmq", "cdc", "run", str(self._file)]
