@@ -20,7 +20,9 @@ from chordmq_spark.settings import PipelineSettings
 from tests.mongodb import running_mongod
 from tests.running_node import RunningNode
 
-WAIT_S = 60.0
+pytestmark = pytest.mark.timeout(500)
+
+WAIT_S = 150.0
 
 
 @contextmanager

@@ -30,7 +30,7 @@ PORT_STEP = 100
 PORTS = ("port", "tls_port")
 REPLICAS = 3
 ETCD_PORT = 2379
-CHOSEN_PORTS = range(12_000, 19_000)
+CHOSEN_PORTS = range(12_000, 15_000)
 """For listeners whose port is set to 0."""
 READY_TIMEOUT_S = 60.0
 LOOK_INTERVAL_S = 0.1
