@@ -23,7 +23,8 @@ LISTENING = "Waiting for connections"
 class RunningReplicaSet:
     """One server on loopback; its address and its data stay the same over restarts."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, program: Path | None = None) -> None:
+        self._program = program or mongod_path()
         self.port = free_port()
         self.directory = directory
         self.data = directory / "mongo"
@@ -43,7 +44,7 @@ class RunningReplicaSet:
         self.data.mkdir(parents=True, exist_ok=True)
         # A small oplog whose old part is deleted at once: tests can lose a position quickly.
         command = [
-            str(mongod_path()), "--replSet", NAME, "--port", str(self.port),
+            str(self._program), "--replSet", NAME, "--port", str(self.port),
             "--bind_ip", "127.0.0.1", "--dbpath", str(self.data), "--nounixsocket",
             "--oplogSize", "64", "--syncdelay", "1", "--wiredTigerCacheSizeGB", "0.25",
             "--setParameter", "diagnosticDataCollectionEnabled=false",
@@ -106,15 +107,17 @@ class RunningReplicaSet:
 
 
 @contextmanager
-def running_replica_set(directory: Path) -> Iterator[RunningReplicaSet]:
-    """Run a set with no data for the length of a block."""
-    server = RunningReplicaSet(directory)
+def running_replica_set(
+    directory: Path, program: Path | None = None
+) -> Iterator[RunningReplicaSet]:
+    """Run a set with no data for the length of a block, of the wheel's server or of another."""
+    server = RunningReplicaSet(directory, program)
     try:
         try:
             server.start()
         except AssertionError:  # once more, on another port
             server.close()
-            server = RunningReplicaSet(directory / "again")
+            server = RunningReplicaSet(directory / "again", program)
             server.start()
         yield server
     finally:

@@ -1,6 +1,7 @@
 """MongoDB's changes, from a real server, beside what Debezium tells of them."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from chordmq.clock import SystemClock
 from tests.cdc import changes
 from tests.cdc.following import Written, following, id_of, read_until, source_of, until
 from tests.cdc.golden import Told, differences, golden, opened_documents
+from tests.later_mongodb import later_mongod
 from tests.mongodb import running_mongod
 from tests.replica_set import RunningReplicaSet, running_replica_set
 from tests.running_node import RunningNode, free_port
@@ -183,6 +185,35 @@ async def test_an_event_that_is_too_large_goes_to_the_dead_letters_and_the_rest_
     assert [one.key["id"] for one in written] == ['"large"', '"before"', '"after"']
     assert letters[0].key == {"id": '"large"'}
     assert b"larger than" in letters[0].headers["chordmq.error"]
+
+
+@pytest.mark.slow
+async def test_an_event_that_comes_in_parts_is_told_whole_and_the_source_goes_on_after_it(
+    node: RunningNode, database: str, tmp_path: Path
+) -> None:
+    """E8: MongoDB 6.0.27 splits it; its last token is a position to go on from."""
+    more = {"images": "post_image", "before_images": True}
+    topics = [f"{database}.{database}.items"]
+    with (
+        running_replica_set(tmp_path, later_mongod()) as mongodb,
+        mongodb.client() as client,
+    ):
+        settings = config(mongodb, database, topics={"message_bytes_max": 40_000_000}, **more)
+        client[database].create_collection("items", changeStreamPreAndPostImages={"enabled": True})
+        items = client[database].items
+        items.insert_one({"_id": "large", "data": "0" * 9_000_000})
+        async with following(settings, node.bootstrap):
+            await read_until(node.bootstrap, topics, has_id('"large"'))
+            items.update_one({"_id": "large"}, {"$set": {"v": 1}})
+            await read_until(node.bootstrap, topics, has_id('"large"', "u"))
+        items.insert_one({"_id": "after"})
+        async with following(settings, node.bootstrap):
+            written = await read_until(node.bootstrap, topics, has_id('"after"'))
+    told = [(one.op, one.key["id"]) for one in written]
+    assert told == [("r", '"large"'), ("u", '"large"'), ("c", '"after"')]
+    update = written[1].value
+    assert [len(update[side]) > 9_000_000 for side in ("before", "after")] == [True, True]
+    assert update["updateDescription"]["updatedFields"] == '{"v":1}'
 
 
 async def test_a_dropped_database_ends_no_source(

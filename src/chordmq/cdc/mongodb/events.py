@@ -13,7 +13,10 @@ from chordmq.cdc.selection import Selection
 from chordmq.version import VERSION
 
 OPERATIONS = {"insert": CREATE, "update": UPDATE, "replace": UPDATE, "delete": DELETE}
-TOO_LARGE = "the event is larger than the 16 MB that MongoDB can send"
+TOO_LARGE = (
+    "the event is larger than the 16 MB that this MongoDB can send; from 6.0.9 and 7.0 on it is "
+    "sent in parts. With `before_images: false`, or `images: off`, events are smaller"
+)
 NOTHING = b"null"
 
 _FAULTS = (TypeError, ValueError, OverflowError, RecursionError, BSONError, msgspec.MsgspecError)

@@ -97,6 +97,12 @@ async def now(client: Client) -> Timestamp:
     return time
 
 
+async def version(client: Client) -> list[int]:
+    """Return the numbers of the server's version."""
+    answer = await client.admin.command("buildInfo")
+    return [int(number) for number in answer["versionArray"]]
+
+
 async def collections(client: Client, only: str | None) -> list[Place]:
     """Return all collections that have changes, of one database or of all."""
     names = [only] if only else await client.list_database_names()

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 from bson import Int64, Timestamp
 from pymongo.errors import OperationFailure
 
-from chordmq.cdc.mongodb.server import TOO_LARGE, Client, OversizedEvent, Session, command
+from chordmq.cdc.mongodb.fragments import SPLIT, Fragments, has_split
+from chordmq.cdc.mongodb.server import TOO_LARGE, Client, OversizedEvent, Session, command, version
 from chordmq.cdc.settings import Source
 
 BATCH = 2_000
@@ -21,6 +22,7 @@ class Batch(NamedTuple):
 
     events: list[dict[str, Any]]
     token: str
+    """Empty if no whole event has come."""
     is_open: bool
     """False when the stream has ended, as after its database was dropped."""
 
@@ -70,9 +72,15 @@ class ChangeStream:
         self._everything = only is None
         self._cursor = 0
         self._size = BATCH
+        self._fragments = Fragments()
+        self._splits: bool | None = None
+        """Whether the server can split large events; not known before it is asked."""
 
     async def open(self, at: str, *, one: bool = False, documents: bool = True) -> Batch:
         """Start after a position; with `one` event at a time, or without their documents."""
+        if self._splits is None:
+            self._splits = has_split(await version(self._client))
+        self._fragments.forget()
         options: dict[str, Any] = start_of(at)
         if self._everything:
             options["allChangesForCluster"] = True
@@ -83,6 +91,8 @@ class ChangeStream:
         stages: list[dict[str, Any]] = [{"$changeStream": options}, self._match]
         if not documents:
             stages.append(_WITHOUT_DOCUMENTS)
+        if self._splits:
+            stages.append(SPLIT)
         self._size = 1 if one else BATCH
         body = {"aggregate": 1, "pipeline": stages, "cursor": {"batchSize": 0}}
         return await self._asked(body | {"readConcern": {"level": "majority"}}, "firstBatch")
@@ -114,6 +124,8 @@ class ChangeStream:
             raise
         cursor = answer["cursor"]
         self._cursor = int(cursor["id"])
-        events = cursor[name]
-        after = cursor.get("postBatchResumeToken") or (events[-1]["_id"] if events else {})
+        events = self._fragments.joined(cursor[name])
+        after = events[-1]["_id"] if events else {}
+        if not self._fragments.is_open:
+            after = cursor.get("postBatchResumeToken") or after
         return Batch(events, after.get("_data", ""), bool(self._cursor))
