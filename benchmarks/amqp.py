@@ -25,7 +25,8 @@ QUEUES = 4
 WINDOW = 1_000
 JOINED = 100
 """Messages in one write of the publisher, and between two acknowledgements of the consumer."""
-ROUND_TRIPS = 1_000
+RATE = 1_000
+PACED = 3_000
 READ_BYTES = 1 << 18
 TIMEOUT_S = 120.0
 COMMAND = "python -m benchmarks --case amqp"
@@ -194,22 +195,36 @@ def fan_out(address: tuple[str, int]) -> float:
 
 
 def latency(address: tuple[str, int]) -> tuple[float, float]:
-    """Return milliseconds from publisher to consumer, median and 99th percentile."""
+    """Return milliseconds to the consumer at a steady rate, median and 99th percentile."""
     queue = f"bench-{os.getpid()}-{next(_names)}"
     reader, writer = opened(address, queue, CLASSIC), publisher(address)
     begin(reader, queue)
-    size, one = delivered_size("", queue), message("", queue)
-    found_ms = []
-    for number in range(1, ROUND_TRIPS + 1):
-        began = time.perf_counter()
-        writer.socket.sendall(one)
-        found = 0
-        while found < size:
-            found += len(reader.receive())
-        found_ms.append((time.perf_counter() - began) * 1000)
-        reader.socket.sendall(struct.pack(">BHIIQBB", 1, 1, 13, 0x003C0050, number, 0, 0xCE))
+    size, found = delivered_size("", queue), 0
+    due_s: list[float] = []
+    found_ms: list[float] = []
+    sending = threading.Thread(target=_pace, args=(writer, message("", queue), due_s))
+    sending.start()
+    while len(found_ms) < PACED:
+        found += len(reader.receive())
+        now_s = time.perf_counter()
+        whole = found // size
+        found_ms += ((now_s - at_s) * 1000 for at_s in due_s[len(found_ms) : whole])
+        reader.socket.sendall(struct.pack(">BHIIQBB", 1, 1, 13, 0x003C0050, whole, 1, 0xCE))
+    sending.join()
+    reader.socket.close()
+    writer.socket.close()
     percentiles = statistics.quantiles(found_ms, n=100)
     return percentiles[49], percentiles[98]
+
+
+def _pace(client: Client, one: bytes, due_s: list[float]) -> None:
+    """Send messages at a steady rate, and note when each was due; confirms are not waited for."""
+    began = time.perf_counter()
+    for number in range(PACED):
+        due_s.append(began + number / RATE)
+        while (left_s := due_s[-1] - time.perf_counter()) > 0:
+            time.sleep(left_s)
+        client.socket.sendall(one)
 
 
 def amqp(session: Session) -> list[Sample]:

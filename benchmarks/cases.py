@@ -9,6 +9,7 @@ from benchmarks import java_tools, load, sockets
 from benchmarks.amqp import amqp
 from benchmarks.cdc import cdc
 from benchmarks.ceilings import ceilings
+from benchmarks.connected import connected
 from benchmarks.iot_chain import iot_chain
 from benchmarks.mqtt import mqtt
 from benchmarks.pushed import framed, provider
@@ -303,4 +304,5 @@ CASES = [
     Case("ceilings", "what loopback, disk, memory and checksums can do at most", ceilings),
     Case("loaded_memory", "largest memory so far", loaded_memory),
     Case("connections", "10,000 open connections, all answered", connections),
+    Case("connected", "memory for each of 20,000 idle devices and Kafka clients", connected),
 ]

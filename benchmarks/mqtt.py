@@ -44,8 +44,9 @@ Address = tuple[str, int]
 class Client:
     """A client that counts packets by their size, so that the broker is the bottleneck."""
 
-    def __init__(self, address: Address, name: str) -> None:
-        self.socket = socket.create_connection(address, timeout=TIMEOUT_S)
+    def __init__(self, address: Address, name: str, source: str = "") -> None:
+        here = (source, 0) if source else None
+        self.socket = socket.create_connection(address, TIMEOUT_S, here)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         body = b"\0\x04MQTT\x04\x02\0\0" + _text(name.encode())
         self.socket.sendall(bytes((0x10, len(body))) + body)

@@ -67,6 +67,10 @@ CEILINGS = {
     "cdc_mongodb_latency.p99": 50.0,
     "provider_latency.p99": 5.0,
     "pipeline_alert.p50": 2.0,
+    "amqp_latency.p99": 5.0,
+    "mqtt_latency.p99": 5.0,
+    "connected_mqtt": 30.0,
+    "connected_kafka": 30.0,
 }
 
 Row = dict[str, Any]
