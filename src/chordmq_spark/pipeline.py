@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 from prometheus_client import CollectorRegistry, start_http_server
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -27,6 +28,7 @@ JOBS: dict[str, dict[str, Start]] = {
 ENDLESS = frozenset({analytics.WATCH})
 REST_FIRST_S, REST_MOST_S = 1.0, 60.0
 LOOK_S = 1.0
+ATTEMPTS_ONCE = 3
 
 _log = structlog.get_logger("chordmq.pipeline")
 
@@ -75,14 +77,27 @@ class Pipeline:
             self._running[name] = start(self.spark, self.settings)
             _log.info("query started", query=name)
         if self.settings.once:
-            for query in self._running.values():
-                query.awaitTermination()
+            for name in self.starts:
+                self._finish(name)
             return
         self._keep_running()
 
     def stop(self) -> None:
         """Let `run` come to its end; may be called from a signal handler."""
         self._stopping.set()
+
+    def _finish(self, name: str) -> None:
+        """Wait for the end of a query; one that fails goes on from its checkpoint, some times."""
+        for attempts_left in reversed(range(ATTEMPTS_ONCE)):
+            try:
+                self._running[name].awaitTermination()
+            except StreamingQueryException as error:
+                if not attempts_left:
+                    raise
+                _log.warning("query failed", query=name, error=str(error).splitlines()[0][:300])
+                self._running[name] = self.starts[name](self.spark, self.settings)
+            else:
+                return
 
     def _keep_running(self) -> None:
         rests: dict[str, float] = {}

@@ -14,6 +14,7 @@ from chordmq.archive.table import table_name
 from chordmq.archive.typed import TypedTables
 from chordmq.client.producer import Producer
 from chordmq_spark.jobs import tables
+from chordmq_spark.pipeline import Pipeline, queries_of
 from chordmq_spark.settings import PipelineSettings
 from chordmq_spark.sql import register_typed
 from tests.running_node import RunningNode
@@ -41,7 +42,7 @@ def publish(node: RunningNode, root: str, numbers: range) -> None:
 
 
 def run(spark: SparkSession, settings: PipelineSettings) -> None:
-    tables.start(spark, settings).awaitTermination()
+    Pipeline(spark, settings, queries_of([tables.NAME])).run()
 
 
 def ids(paths: list[str]) -> list[str]:
@@ -78,7 +79,7 @@ def test_each_reading_is_a_row_and_each_hour_is_summed_up_whatever_is_repeated(
     register_typed(spark, named)
     totals = spark.sql(f"SELECT hour(start), sum(count), min(min), max(max) FROM {gold} GROUP BY 1")
     assert sorted(map(tuple, totals.collect())) == [(0, 58, 0, 58), (1, 58, 0, 58), (2, 29, 0, 28)]
-    catalog = SqlCatalog("any", uri=f"sqlite:///{settings.archive / 'catalog.sqlite'}")
+    catalog = SqlCatalog("chordmq", uri=f"sqlite:///{settings.archive / 'catalog.sqlite'}")
     rows = catalog.load_table(f"gold.{gold}").scan(row_filter="deviceId = 'd1'").to_arrow()
     catalog.close()
     assert sum(rows["count"].to_pylist()) == sum(1 for number in good if number % 2)

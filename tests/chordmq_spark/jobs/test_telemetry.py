@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from chordmq.client.consumer import Consumer
 from chordmq.client.producer import Producer
 from chordmq_spark.jobs import telemetry
+from chordmq_spark.pipeline import Pipeline, queries_of
 from chordmq_spark.settings import PipelineSettings
 from tests.mongodb import running_mongod
 from tests.running_node import RunningNode
@@ -39,7 +40,7 @@ def publish(node: RunningNode, root: str, count: int, start: int = 0) -> None:
 
 
 def run(spark: SparkSession, settings: PipelineSettings) -> None:
-    telemetry.start(spark, settings).awaitTermination()
+    Pipeline(spark, settings, queries_of([telemetry.NAME])).run()
 
 
 def settings_for(node: RunningNode, root: str, directory: Path, **more: Any) -> PipelineSettings:
