@@ -119,9 +119,12 @@ function Shown({ place }: { place: Place }) {
       return <Settings />
     default:
       return (
-        <Empty title="There is no such page">
-          <a href="#/">Back to the overview</a>
-        </Empty>
+        <>
+          <h1>Not here</h1>
+          <Empty title="There is no such page">
+            <a href="#/">Back to the overview</a>
+          </Empty>
+        </>
       )
   }
 }

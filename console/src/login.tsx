@@ -19,7 +19,8 @@ export function Login({ onDone }: { onDone: () => void }) {
     onDone()
   }
   return (
-    <div className="gate">
+    <main className="gate">
+      <h1>ChordMQ</h1>
       <Card title="Log in to ChordMQ">
         <div className="actions">
           {(['password', 'token'] as const).map((one) => (
@@ -36,6 +37,6 @@ export function Login({ onDone }: { onDone: () => void }) {
         </Form>
         <small>Kept in this tab only, and forgotten when it is closed.</small>
       </Card>
-    </div>
+    </main>
   )
 }

@@ -252,11 +252,19 @@ def test_devices_clients_and_the_pipeline_are_seen(
     expect(alerts.locator("tr").filter(has_text=name)).to_contain_text("anomaly")
 
 
-def test_every_page_can_be_used_by_everybody(page: Page, node: RunningNode, topic: str) -> None:
-    """X3: axe finds no barrier; on a phone nothing is wider than the screen; keys work."""
+@pytest.mark.parametrize("colours", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_every_page_can_be_used_by_everybody(
+    page: Page, node: RunningNode, fleet: paho.Client, name: str, colours: str
+) -> None:
+    """X3: axe finds no barrier in light or dark; on a phone nothing is wider than the screen."""
     open_at(page, node)
+    page.get_by_label("Colours").select_option(colours)
+    scheme = "getComputedStyle(document.documentElement).colorScheme"
+    assert page.evaluate(scheme) == colours
+    one_of_each = [f"topics/iotsphere.system{tab}" for tab in ("", "?tab=settings")]
+    one_of_each += ["groups/pipeline-telemetry", f"devices/{name}", "no-such-page"]
     script = AXE.read_text()
-    for place in (*PAGES, "settings", f"topics/{topic}", f"topics/{topic}?tab=settings"):
+    for place in (*PAGES, "settings", *one_of_each):
         open_at(page, node, place)
         expect(page.locator("main h1")).to_be_visible()
         expect(page.locator("main .waiting")).to_have_count(0)
@@ -269,11 +277,15 @@ def test_every_page_can_be_used_by_everybody(page: Page, node: RunningNode, topi
         assert page.evaluate("document.documentElement.scrollWidth") <= width, place
         width, height = DESKTOP
         page.set_viewport_size({"width": width, "height": height})
+
+
+def test_pages_are_reached_by_keys(page: Page, node: RunningNode) -> None:
+    """X3: g and a letter lead to a page."""
+    open_at(page, node)
+    expect(page.locator("main h1")).to_be_visible()
     page.keyboard.press("g")
     page.keyboard.press("r")
     expect(page.get_by_role("img", name="The ring with 1 nodes")).to_be_visible()
-    page.get_by_label("Colours").select_option("dark")
-    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
 
 
 @pytest.fixture(scope="module")
@@ -300,6 +312,14 @@ def log_in(page: Page) -> Callable[[str, str], None]:
         page.get_by_role("button", name="Log in", exact=True).click()
 
     return act
+
+
+def test_the_login_can_be_used_by_everybody(page: Page, secure: RunningNode) -> None:
+    """X3: axe finds no barrier before the login either."""
+    open_at(page, secure)
+    expect(page.get_by_role("button", name="Log in", exact=True)).to_be_visible()
+    page.evaluate(AXE.read_text())
+    assert [one["id"] for one in page.evaluate(CHECK)] == []
 
 
 def test_users_see_what_they_may(
