@@ -27,12 +27,13 @@ PATIENCE_S = 120
 
 def adapted(script: str, node: RunningNode, directory: Path) -> str:
     """Let a script speak to the test's node, and write where the test may."""
-    mqtt = f'"{node.mqtt_address[0]}", {node.mqtt_address[1]}'
+    mqtt, amqp = (f'"{host}", {port}' for host, port in (node.mqtt_address, node.amqp_address))
     for said, meant in {
         "127.0.0.1:9092": node.bootstrap,
         "127.0.0.1:8080": node.http.removeprefix("http://"),
         "localhost:8080": node.http.removeprefix("http://"),
         '"127.0.0.1", 1883': mqtt,
+        '"127.0.0.1", 5672': amqp,
         ".venv/bin/chordmq": "chordmq",
         "/backups/": f"{directory}/",
     }.items():
