@@ -7,6 +7,8 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +26,7 @@ CONNECTOR = ROOT / ".cache" / "interop" / "spark" / "lib"
 COMMAND = "python -m benchmarks --case spark"
 TIMEOUT_S = 900.0
 ROWS_PER_TRIGGER = 1_000_000
+FIRST = "first"
 
 
 def spark(directory: Path, ours: bool, rows: int) -> list[Sample]:
@@ -31,18 +34,18 @@ def spark(directory: Path, ours: bool, rows: int) -> list[Sample]:
     peer = start_chordmq(directory)
     try:
         load.create_topic(peer.bootstrap, TOPIC, PARTITIONS, OURS["os"])
-        count = _fill(peer.bootstrap, rows)
+        written = _fill(peer.bootstrap, rows)
         before = usage_of(peer.pid)
         found = _measured("chordmq" if ours else "kafka", peer.bootstrap, directory)
         after = usage_of(peer.pid)
     finally:
         peer.stop()
     for name, (rows_read, _) in found.items():
-        if rows_read != count:
-            raise CountMismatch(f"{name}: {count} rows written, {rows_read} read")
+        if rows_read != written:
+            raise CountMismatch(f"{name}: {written} rows written, {rows_read} read")
     cost = (after.cpu_s - before.cpu_s, after.rss_mb, COMMAND)
     return [
-        Sample(name, rows_read / seconds, "rows/s", *cost, goal="spark")
+        Sample(name, rows_read / seconds, "rows/s", *cost, goal="" if FIRST in name else "spark")
         for name, (rows_read, seconds) in found.items()
     ]
 
@@ -128,11 +131,16 @@ def main() -> None:
         "benchmark", master="local[2]", directory=Path(directory), settings={"spark.jars": jars}
     )
     reader = Reader(session, kind, bootstrap)
-    reader.table()  # the first time, the machine compiles what it runs
-    found = {
-        "spark_table": min((reader.table() for _ in range(2)), key=lambda one: one[1]),
-        "spark_stream": reader.stream(Path(directory) / "checkpoint"),
+    checkpoints = (Path(directory) / f"checkpoint-{number}" for number in count())
+    readings: dict[str, Callable[[], tuple[int, float]]] = {
+        "spark_table": reader.table,
+        "spark_stream": lambda: reader.stream(next(checkpoints)),
     }
+    found = {}
+    for name, read in readings.items():
+        # The first time, the machine compiles what it runs.
+        found[f"{name}_{FIRST}"] = read()
+        found[name] = min((read() for _ in range(2)), key=lambda one: one[1])
     session.stop()
     print(json.dumps(found))
 

@@ -15,8 +15,8 @@ DUPLICATE_KEY = 11000
 Row = dict[str, Any]
 
 
-def write_readings(address: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the rows of one task; yield how many there were.
+def write_readings(address: str, batches: Iterator[pa.RecordBatch]) -> int:
+    """Write the rows of one task; return how many there were.
 
     MongoDB answers when its journal has them: Spark does not read them again after that.
     """
@@ -34,7 +34,7 @@ def write_readings(address: str, batches: Iterator[pa.RecordBatch]) -> Iterator[
                 _remember(newest, rows)
                 written += len(rows)
         _keep_newest(database[LATEST], newest)
-    yield pa.RecordBatch.from_pydict({"written": pa.array([written], pa.int64())})
+    return written
 
 
 def _insert(collection: Collection[Row], rows: list[Row]) -> None:

@@ -7,6 +7,7 @@ driver or a worker died, finds the number of its batch there and writes nothing.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -53,7 +54,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: Options) -> None:
         self._options = options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Deliver the rows of one task; runs in a Python worker."""
         if self._options.batch is not None:
             return _once(self._options, self._options.batch, iterator)
@@ -96,12 +97,19 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Do nothing: Spark repeats the micro-batch, and its tasks know how far they are."""
 
 
-def _once(options: Options, batch: int, frames: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+def _once(options: Options, batch: int, frames: Iterator[pa.RecordBatch]) -> Written:
     context = TaskContext.get()
     assert context is not None, "runs in a task of Spark"
     # Spark's id belongs to the checkpoint: another query of the same name counts its own batches.
     parts = ("spark", context.getLocalProperty(QUERY_ID), options.query, context.partitionId())
     name = "-".join(str(part) for part in parts if part not in (None, ""))
+    filled = (frame for frame in frames if frame.num_rows)
+    first = next(filled, None)
+    if (
+        first is None
+    ):  # most batches have neither alerts nor rejects: that is not worth a connection
+        return Written(0)
+    frames = chain([first], filled)
     with Bulk(options.bulk()) as broker:
         return Written(broker.run(_write_once(broker.cluster, options, name, batch, frames)))
 
@@ -124,9 +132,7 @@ async def _write_once(
                 await transaction.append(topic, records, partition)
                 rows += len(records)
                 place = topic
-        if rows:
-            text = f"micro-batch {batch}"
-            await transaction.commit_offsets(name, {(place, 0): batch + 1}, text)
+        await transaction.commit_offsets(name, {(place, 0): batch + 1}, f"micro-batch {batch}")
     return rows
 
 

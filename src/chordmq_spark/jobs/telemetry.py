@@ -10,9 +10,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from chordmq_spark.jobs.start import started
 from chordmq_spark.settings import PipelineSettings
-from chordmq_spark.sinks import publish, to_store, to_topics
+from chordmq_spark.sinks import to_store, to_topics
 from chordmq_spark.sources import device_messages
-from chordmq_spark.transforms.analytics import ALERTS, exceeded
+from chordmq_spark.transforms.analytics import ALERTS, as_messages, exceeded
 from chordmq_spark.transforms.telemetry import clean, deduplicated, good, rejected
 
 NAME = "telemetry"
@@ -30,8 +30,8 @@ def write(readings: DataFrame, batch: int, *, settings: PipelineSettings) -> Non
     readings.persist()
     try:
         alerts = good(readings).transform(exceeded, settings.models)
-        publish(alerts, batch, name=ALERTS, query=f"{NAME}-alerts", settings=settings)
-        to_topics(rejected(readings), settings, f"{NAME}-rejected", batch)
+        messages = alerts.transform(as_messages, ALERTS, settings.root)
+        to_topics(messages.unionByName(rejected(readings)), settings, NAME, batch)
         to_store(good(readings), settings)
     finally:
         readings.unpersist()

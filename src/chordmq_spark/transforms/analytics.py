@@ -80,7 +80,9 @@ def as_messages(frame: DataFrame, name: str, root: str = ROOT) -> DataFrame:
     return frame.select(
         F.lit(f"{levels[0]}.{levels[1]}").alias("topic"),
         F.lit(levels[2]).cast("binary").alias("key"),
-        F.to_json(F.struct(metadata.alias("metadata"), payload.alias("payload"))).alias("value"),
+        F.to_json(F.struct(metadata.alias("metadata"), payload.alias("payload")))
+        .cast("binary")
+        .alias("value"),
         F.array(
             F.struct(F.lit(NAME_HEADER).alias("key"), F.lit(full).cast("binary").alias("value"))
         ).alias("headers"),
