@@ -12,7 +12,7 @@ from chordmq.broker.groups.offsets import Commit
 from chordmq.broker.groups.reach import GroupReach
 from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock
-from chordmq.errors import NotCoordinator, OffsetMetadataTooLarge
+from chordmq.errors import GroupNotFound, NotCoordinator, OffsetMetadataTooLarge
 from tests.cluster.linked import linked, until_connected
 
 HERE, THERE = 1, 2
@@ -42,6 +42,9 @@ class Stranger:
     async def commit(self, group: str, *_: object) -> object:
         raise NotCoordinator("another does", THERE)
 
+    async def delete(self, group: str) -> None:
+        raise NotCoordinator("another does", THERE)
+
     def groups(self) -> list[object]:
         return []
 
@@ -55,6 +58,10 @@ async def test_a_node_alone_keeps_all_places(broker: Broker) -> None:
     ]
     with pytest.raises(OffsetMetadataTooLarge):
         await reach.commit("g", [Commit("t", 0, 1, metadata="x" * 5_000)])
+    await reach.delete("g")
+    assert await reach.committed("g") == {}
+    with pytest.raises(GroupNotFound):
+        await reach.delete("g")
 
 
 async def test_another_node_keeps_the_place_of_who_reads_here(broker: Broker) -> None:
@@ -70,3 +77,7 @@ async def test_another_node_keeps_the_place_of_who_reads_here(broker: Broker) ->
         assert [found.group for found in await here.all([THERE])] == ["g"]
         with pytest.raises(OffsetMetadataTooLarge):
             await here.commit("g", [Commit("t", 0, 1, metadata="x" * 5_000)])
+        await here.delete("g")
+        assert await here.committed("g") == {}
+        with pytest.raises(GroupNotFound):
+            await here.delete("g")

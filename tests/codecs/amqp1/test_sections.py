@@ -110,6 +110,20 @@ def test_a_delivery_says_how_often_it_failed_and_where_it_came_from(fields: Any)
     assert decoded(write_message(message, b"")).first_acquirer
 
 
+@pytest.mark.parametrize("count", [1, 30])
+def test_annotations_keep_their_types_beside_those_of_the_node(count: int) -> None:
+    """E4: Qpid JMS knows kinds of messages by an annotation that must be a byte."""
+    own: dict[Any, Any] = {
+        proton.symbol(f"x-opt-{number}"): proton.byte(number) for number in range(count)
+    }
+    own[proton.symbol("x-offset")] = proton.short(5)  # what another node has said
+    message = split_message(encoded(body="b", annotations=own))
+    found = decoded(write_message(message, symbol("x-offset") + ulong(7))).annotations
+    assert found == own | {"x-offset": 7}
+    assert all(type(found[f"x-opt-{number}"]) is proton.byte for number in range(count))
+    assert type(found["x-offset"]) is proton.ulong
+
+
 DATA = b"\x00\x53\x75\xa0\x01x"
 
 

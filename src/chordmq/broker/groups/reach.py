@@ -41,6 +41,12 @@ class Keep(msgspec.Struct, frozen=True, tag=True):
     commits: tuple[Commit, ...]
 
 
+class Drop(msgspec.Struct, frozen=True, tag=True):
+    """Asks to delete a group that has no members, with all its offsets."""
+
+    group: str
+
+
 class Listing(msgspec.Struct, frozen=True, tag=True):
     """Asks which groups the node looks after."""
 
@@ -102,6 +108,14 @@ class GroupReach:
 
         await self._where_kept(here, there)
 
+    async def delete(self, group: str) -> None:
+        """Delete a group without members, with all its offsets."""
+
+        async def there(node: int) -> None:
+            await self._ask(node, Drop(group))
+
+        await self._where_kept(lambda: self._groups.delete(group), there)
+
     async def all(self, nodes: Iterable[int]) -> list[Summary]:
         """Return the groups that these nodes look after, by name.
 
@@ -144,7 +158,7 @@ class GroupReach:
                 raise CoordinatorNotAvailable(str(fault))
             await asyncio.sleep(LOOK_INTERVAL_S)
 
-    async def _ask(self, node: int, wish: Kept | Keep | Listing) -> memoryview:
+    async def _ask(self, node: int, wish: Kept | Keep | Drop | Listing) -> memoryview:
         assert self._nodes is not None
         try:
             body = [msgspec.msgpack.encode(wish)]
@@ -156,13 +170,16 @@ class GroupReach:
 
     async def _serve(self, _: Caller, body: memoryview) -> Body:
         try:
-            wish = msgspec.msgpack.decode(body, type=Kept | Keep | Listing)
+            wish = msgspec.msgpack.decode(body, type=Kept | Keep | Drop | Listing)
         except msgspec.MsgspecError as error:
             raise DecodeError(f"no wish about a group: {error}") from None
         if isinstance(wish, Listing):
             return [msgspec.msgpack.encode(self._summaries())]
         if isinstance(wish, Keep):
             raise_first(await self._groups.commit(wish.group, OUTSIDER, wish.commits))
+            return ()
+        if isinstance(wish, Drop):
+            await self._groups.delete(wish.group)
             return ()
         found = self._groups.committed(wish.group).items()
         rows = [KeptRow(*place, committed.offset) for place, committed in found]

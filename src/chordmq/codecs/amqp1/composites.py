@@ -133,7 +133,9 @@ def one_of(*kinds: str) -> Kind:
 ERROR = one_of("Error")
 SOURCE = one_of("Source")
 TARGET = one_of("Target", "Coordinator")
-STATE = one_of("Received", "Accepted", "Rejected", "Released", "Modified")
+OUTCOMES = ("Accepted", "Rejected", "Released", "Modified")
+OUTCOME = one_of(*OUTCOMES)
+STATE = one_of("Received", *OUTCOMES, "Declared", "TransactionalState")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -225,6 +227,40 @@ class Coordinator(Composite):
 
     code, name = 0x30, "amqp:coordinator:list"
     capabilities: Annotated[tuple[str, ...] | None, SYMBOLS] = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Declare(Composite):
+    """Begins a transaction."""
+
+    code, name = 0x31, "amqp:declare:list"
+    global_id: Annotated[Any, ANY] = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Discharge(Composite):
+    """Ends a transaction: what was done in it counts, or never happened."""
+
+    code, name = 0x32, "amqp:discharge:list"
+    txn_id: Annotated[bytes, BINARY]
+    fail: Annotated[bool, BOOLEAN] = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Declared(Composite):
+    """The transaction has begun."""
+
+    code, name = 0x33, "amqp:declared:list"
+    txn_id: Annotated[bytes, BINARY]
+
+
+@dataclass(slots=True, kw_only=True)
+class TransactionalState(Composite):
+    """What is done in a transaction: a message is sent, or has an outcome."""
+
+    code, name = 0x34, "amqp:transactional-state:list"
+    txn_id: Annotated[bytes, BINARY]
+    outcome: Annotated[Any, OUTCOME] = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -400,7 +436,8 @@ class SaslOutcome(Composite):
 
 SASL = (SaslMechanisms, SaslInit, SaslChallenge, SaslResponse, SaslOutcome)
 PERFORMATIVES = (Open, Begin, Attach, Flow, Transfer, Disposition, Detach, End, Close, *SASL)
-_PARTS = (Error, Received, Accepted, Rejected, Released, Modified, Source, Target, Coordinator)
+_TRANSACTIONS = (Coordinator, Declare, Discharge, Declared, TransactionalState)
+_PARTS = (Error, Received, Accepted, Rejected, Released, Modified, Source, Target, *_TRANSACTIONS)
 
 BY_CODE: dict[Any, type[Composite]] = {one.code: one for one in (*PERFORMATIVES, *_PARTS)}
 BY_NAME: dict[Any, type[Composite]] = {one.name: one for one in (*PERFORMATIVES, *_PARTS)}

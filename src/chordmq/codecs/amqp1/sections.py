@@ -43,6 +43,8 @@ NAMES = {
     "amqp:footer:map": FOOTER,
 }
 
+NARROW_MAP = 0xC1
+
 _KEPT = struct.Struct(">BHI")
 
 
@@ -288,17 +290,28 @@ def write_message(
 
 
 def _annotated(head: bytes, annotations: bytes) -> bytes:
-    count, at = 0, 0
-    while at < len(annotations):
-        at = skip_value(annotations, at)
-        count += 1
+    """Return the head with annotations of ours behind its own, which stay bit by bit."""
+    ours = _pairs(annotations, 0, len(annotations))
+    rest = head
+    kept: dict[Any, bytes] = {}
     if head:
         code, at = _descriptor(head, 0)
         if code == ANNOTATIONS:
             end = skip_value(head, at)
-            own, _ = read_value(head, at)
-            items = b"".join(values.write_value(one) for pair in own.items() for one in pair)
-            own_count = 2 * len(own)
-            both = values.compound(0xC1, own_count + count, items + annotations)
-            return values.described(ANNOTATIONS, both) + head[end:]
-    return values.described(ANNOTATIONS, values.compound(0xC1, count, annotations)) + head
+            narrow = head[at] == NARROW_MAP
+            kept = _pairs(head, at + 3 if narrow else at + 9, end)
+            rest = head[end:]
+    pairs = kept | ours
+    body = values.compound(NARROW_MAP, 2 * len(pairs), b"".join(pairs.values()))
+    return values.described(ANNOTATIONS, body) + rest
+
+
+def _pairs(data: bytes, at: int, end: int) -> dict[Any, bytes]:
+    """Return the bytes of each pair of a map, by its name."""
+    found: dict[Any, bytes] = {}
+    while at < end:
+        name, value_at = read_value(data, at)
+        stop = skip_value(data, value_at)
+        found[name] = data[at:stop]
+        at = stop
+    return found

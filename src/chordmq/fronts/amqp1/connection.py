@@ -63,6 +63,7 @@ from chordmq.fronts.amqp1.measures import amqp1_measures
 from chordmq.fronts.amqp1.reading import TopicLink
 from chordmq.fronts.amqp1.receiving import Publisher
 from chordmq.fronts.amqp1.session import Link, Session
+from chordmq.fronts.amqp1.transactions import Transaction
 from chordmq.fronts.guest import Guest
 from chordmq.fronts.opening import Connect, Opening
 from chordmq.version import VERSION
@@ -105,6 +106,8 @@ class Amqp1Connection(Guest[Event]):
         self.thirsty: dict[Queue, None] = {}
         """Queues whose consumers have room again."""
         self.number = secrets.token_urlsafe(12)
+        self.transactions: dict[bytes, Transaction] = {}
+        """Those that are open, by the id that the client knows them by."""
         self._sessions: dict[int, Session] = {}
         self._is_agreed = False
         """Whether both sides know that they speak AMQP 1.0; before that there are no errors."""

@@ -23,6 +23,8 @@ UNATTACHED = "amqp:session:unattached-handle"
 IN_USE = "amqp:session:handle-in-use"
 CREDIT = "amqp:link:transfer-limit-exceeded"
 TOO_LARGE = "amqp:link:message-size-exceeded"
+UNKNOWN_ID = "amqp:transaction:unknown-id"
+ROLLBACK = "amqp:transaction:rollback"
 TEXT_MAX = 500
 
 CONDITIONS: dict[type[ChordMQError], str] = {

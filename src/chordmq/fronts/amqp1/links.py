@@ -18,16 +18,23 @@ from chordmq.codecs.amqp1.composites import (
     SENDER,
     SETTLED,
     Attach,
+    Coordinator,
     Source,
-    Target,
 )
 from chordmq.codecs.amqp1.values import Symbol
 from chordmq.errors import UnknownTopic
 from chordmq.fronts.amqp1.addresses import QUEUES, Address, Place, read_address
-from chordmq.fronts.amqp1.errors import INVALID_FIELD, NOT_ALLOWED, NOT_IMPLEMENTED, LinkFault
-from chordmq.fronts.amqp1.reading import OFFSET_FILTER, TopicLink, start_of
+from chordmq.fronts.amqp1.errors import (
+    INVALID_FIELD,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    LinkFault,
+)
+from chordmq.fronts.amqp1.reading import OFFSET_FILTER, KeptPlace, TopicLink, start_of
 from chordmq.fronts.amqp1.receiving import Incoming
 from chordmq.fronts.amqp1.sending import QueueLink
+from chordmq.fronts.amqp1.transactions import Controller
 
 if TYPE_CHECKING:
     from chordmq.fronts.amqp1.connection import Amqp1Connection
@@ -36,6 +43,10 @@ if TYPE_CHECKING:
 QUEUE = "queue"
 """The capability of a source or target that is to be a queue."""
 NEVER = "never"
+UNSETTLED_STATE = 2
+"""The durability of a terminus that is kept with what is not settled."""
+COPY = "copy"
+LOCAL_TRANSACTIONS = "amqp:local-transactions"
 PRIORITY = "rabbitmq:priority"
 OUTCOMES = (
     "amqp:accepted:list",
@@ -50,8 +61,8 @@ async def open_incoming(session: "Session", attach: Attach) -> "Link":
     target = attach.target
     if target is None:
         raise LinkFault(INVALID_FIELD, "a link needs a target")
-    if not isinstance(target, Target):
-        raise LinkFault(NOT_IMPLEMENTED, "there are no transactions over AMQP 1.0")
+    if isinstance(target, Coordinator):
+        return _control(session, attach)
     connection = session.connection
     if target.dynamic:
         queue = await declare_own(connection)
@@ -76,6 +87,23 @@ async def open_incoming(session: "Session", attach: Attach) -> "Link":
     return link
 
 
+def _control(session: "Session", attach: Attach) -> Controller:
+    """Let a client begin and end transactions."""
+    session.send(
+        Attach(
+            link_name=attach.link_name,
+            handle=attach.handle,
+            role=RECEIVER,
+            snd_settle_mode=attach.snd_settle_mode,
+            source=attach.source,
+            target=Coordinator(capabilities=(Symbol(LOCAL_TRANSACTIONS),)),
+        )
+    )
+    link = Controller(session, attach.handle)
+    link.grant()
+    return link
+
+
 async def prepare(
     connection: "Amqp1Connection", address: Address, capabilities: tuple[str, ...]
 ) -> None:
@@ -92,7 +120,7 @@ async def open_outgoing(session: "Session", attach: Attach) -> "Link":
     """Let a client have the messages of its source."""
     source, connection = attach.source, session.connection
     if source is None:
-        raise LinkFault(INVALID_FIELD, "a link needs a source")
+        return await _look_up(session, attach)
     queue: Queue | None = None
     if source.dynamic:
         queue = await declare_own(connection)
@@ -100,6 +128,8 @@ async def open_outgoing(session: "Session", attach: Attach) -> "Link":
     address = read_address(source.address)
     if queue is None:
         queue = await _queue_of(connection, address, source)
+    if queue is not None and source.distribution_mode == COPY:
+        raise LinkFault(NOT_IMPLEMENTED, "queues cannot be browsed")
     link: QueueLink | TopicLink
     if queue is not None:
         link = _consume(session, attach, queue)
@@ -164,8 +194,7 @@ async def _read(session: "Session", attach: Attach, source: Source, address: Add
     offsets = await start_of(connection.front.broker.bounds, topic, source.filter)
     group = ""
     if source.durable or source.expiry_policy == NEVER:
-        group = f"{connection.container}:{attach.link_name}"
-        connection.check(Operation.READ, group, Kind.GROUP)
+        group = group_of(connection, attach)
         committed = await connection.front.broker.group_reach.committed(group)
         for (name, index), offset in committed.items():
             if name == topic.name and index in offsets:
@@ -175,6 +204,35 @@ async def _read(session: "Session", attach: Attach, source: Source, address: Add
         link.group = group
         await link.commit()  # what comes while the client is away is for it
     return link
+
+
+async def _look_up(session: "Session", attach: Attach) -> KeptPlace:
+    """Tell a client that names no source where its durable link of this name is."""
+    connection = session.connection
+    group = group_of(connection, attach)
+    committed = await connection.front.broker.group_reach.committed(group)
+    if not committed:
+        raise LinkFault(NOT_FOUND, f"no place is kept for {attach.link_name!r:.100}")
+    topic = next(iter(committed))[0]
+    source = Source(address=topic, durable=UNSETTLED_STATE, expiry_policy=NEVER)
+    session.send(
+        Attach(
+            link_name=attach.link_name,
+            handle=attach.handle,
+            role=SENDER,
+            source=source,
+            target=attach.target,
+            initial_delivery_count=0,
+        )
+    )
+    return KeptPlace(connection.front.broker.group_reach, group)
+
+
+def group_of(connection: "Amqp1Connection", attach: Attach) -> str:
+    """Return the group whose committed offsets are the place of a durable link."""
+    group = f"{connection.container}:{attach.link_name}"
+    connection.check(Operation.READ, group, Kind.GROUP)
+    return group
 
 
 async def find_topic(connection: "Amqp1Connection", name: str, operation: Operation) -> Topic:

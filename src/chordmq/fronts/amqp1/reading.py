@@ -9,6 +9,7 @@ import structlog
 from chordmq.broker.bounds import NO_TIME, Bounds, Extent
 from chordmq.broker.feed import Feed, Offsets
 from chordmq.broker.groups.offsets import Commit
+from chordmq.broker.groups.reach import GroupReach
 from chordmq.broker.queues.translation import message_of_record
 from chordmq.broker.topic import Topic
 from chordmq.codecs.amqp1 import values
@@ -190,3 +191,33 @@ class TopicLink:
         if self._commit_timer is not None:
             self._commit_timer.cancel()
             self._commit()
+
+
+class KeptPlace:
+    """The place of a durable link that is away, looked at by its client, who may let go of it."""
+
+    queue_name = None
+
+    def __init__(self, groups: GroupReach, group: str) -> None:
+        self._groups = groups
+        self._group = group
+
+    async def let_go(self) -> None:
+        """Keep the place no more."""
+        await self._groups.delete(self._group)
+
+    async def transfer(self, transfer: Transfer, payload: bytes) -> None:
+        """Refuse messages: this link goes the other way."""
+        raise LinkFault(NOT_ALLOWED, "the client is the receiver of this link")
+
+    def flow(self, flow: Flow) -> None:
+        """Send nothing: who wants messages names the source."""
+
+    def settle(self, settled: list[tuple[int, Any]], state: Any) -> None:
+        """Let it be: nothing was sent."""
+
+    def thirst(self) -> None:
+        """Let it be: nothing is sent."""
+
+    def close(self, unsettled: list[Any]) -> None:
+        """Leave the place as it is."""

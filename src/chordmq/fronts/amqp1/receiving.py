@@ -1,13 +1,14 @@
 """Links on which clients send: messages are put together, planned and appended with their read."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.queues.places import KEY_HEADER, TIME_HEADER, TRANSIENT
 from chordmq.broker.queues.plans import Plan, make_plan
+from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.translation import properties_of
 from chordmq.codecs.amqp.content import Envelope
 from chordmq.codecs.amqp1.composites import (
@@ -17,6 +18,7 @@ from chordmq.codecs.amqp1.composites import (
     Flow,
     Rejected,
     Released,
+    TransactionalState,
     Transfer,
 )
 from chordmq.codecs.amqp1.sections import (
@@ -35,6 +37,7 @@ from chordmq.fronts.amqp1.errors import (
     CREDIT,
     DECODE,
     LIMIT,
+    NOT_FOUND,
     NOT_IMPLEMENTED,
     TOO_LARGE,
     UNAUTHORIZED,
@@ -74,6 +77,8 @@ class Incoming:
         self._size_max = session.connection.front.limits.message_size_max
         self._delivery_id = 0
         self._settled = False
+        self._transaction: bytes | None = None
+        """That which the message belongs to of which parts have come."""
 
     @property
     def queue_name(self) -> str | None:
@@ -99,9 +104,20 @@ class Incoming:
             return
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._forget()
+        if self._transaction is not None:
+            self._send_in(self._transaction, data)
+            return
         self.unstored += 1
         delivery = Delivery(self, self._delivery_id, self._settled)
         await self.session.connection.publisher.take(delivery, data)
+
+    def _send_in(self, number: bytes, data: bytes) -> None:
+        """Put a message off to the end of its transaction, and say so."""
+        self.session.transaction(number).send(self, data)
+        if not self._settled:
+            state = TransactionalState(txn_id=number, outcome=ACCEPTED)
+            self.session.answer((self._delivery_id,), state)
+        self.refill()
 
     def _begin(self, transfer: Transfer) -> None:
         if transfer.delivery_id is None:
@@ -114,6 +130,8 @@ class Incoming:
         self._count = (self._count + 1) & MASK
         self._delivery_id = transfer.delivery_id
         self._settled = False
+        state = transfer.state
+        self._transaction = state.txn_id if isinstance(state, TransactionalState) else None
 
     def _forget(self) -> None:
         self.session.connection.hold_part(-self._size)
@@ -212,6 +230,37 @@ class Publisher:
         batch.records.append(NewRecord(plan.time_ms, plan.key, body, headers))
         batch.deliveries.append(delivery)
         batch.size += len(data)
+
+    async def store(self, sent: Sequence[tuple[Incoming, bytes]]) -> None:
+        """Publish messages together, and return when all are committed; raise why they are not."""
+        connection, batches = self._connection, dict[Partition, list[NewRecord]]()
+        announced: list[Queue] = []
+        try:
+            for link, data in sent:
+                message = split_message(data)
+                plan = await self._new_plan(link, message)
+                if plan.partition is None:
+                    raise Fault(NOT_FOUND, "there is nowhere for a message to go")
+                self._announce(plan, announced)
+                body = None if plan.is_null else message.body
+                record = NewRecord(plan.time_ms, plan.key, body, plan.headers)
+                batches.setdefault(plan.partition, []).append(record)
+                connection.meter.produced += len(data)
+            appends = self._publishing.appends
+            await asyncio.gather(*(appends.append(*batch) for batch in batches.items()))
+        except (ChordMQError, DecodeError, Fault):
+            for queue in announced:
+                queue.announced -= 1
+            raise
+        connection.front.messages_in += len(sent)
+
+    def _announce(self, plan: Plan, announced: list[Queue]) -> None:
+        """Count a message in with the queues that refuse some; raise a Fault if one is full."""
+        for queue in plan.limited:
+            if queue.is_full:
+                raise Fault(LIMIT, f"the queue {queue.name!r} is full")
+            queue.announced += 1
+            announced.append(queue)
 
     def _refuse(self, delivery: Delivery, state: Composite) -> None:
         """Tell the client at once that a message is not taken."""

@@ -16,6 +16,7 @@ from chordmq.codecs.amqp1.composites import (
     Error,
     Flow,
     Received,
+    TransactionalState,
     Transfer,
 )
 from chordmq.codecs.amqp1.frames import (
@@ -30,11 +31,14 @@ from chordmq.fronts.amqp1.errors import (
     IN_USE,
     LIMIT,
     UNATTACHED,
+    UNKNOWN_ID,
     WINDOW,
     LinkFault,
     SessionFault,
     error_of,
 )
+from chordmq.fronts.amqp1.reading import KeptPlace
+from chordmq.fronts.amqp1.transactions import Settled, Transaction
 
 if TYPE_CHECKING:
     from chordmq.fronts.amqp1.connection import Amqp1Connection
@@ -128,7 +132,7 @@ class Session:
         elif isinstance(performative, Attach):
             await self._attach(performative)
         elif isinstance(performative, Detach):
-            self._detach(performative)
+            await self._detach(performative)
 
     async def _on_link(self, handle: int, transfer: Transfer, payload: bytes) -> None:
         link = self.links.get(handle)
@@ -206,15 +210,22 @@ class Session:
         self.send(answer)
         self.send(Detach(handle=attach.handle, closed=True, error=error))
 
-    def _detach(self, detach: Detach) -> None:
+    async def _detach(self, detach: Detach) -> None:
         handle = detach.handle
         if handle in self._ending_links:
             self._ending_links.discard(handle)
             return
         if handle not in self.links:
             raise SessionFault(UNATTACHED, f"no link has the handle {handle}")
+        link = self.links[handle]
         self._drop(handle)
-        self.send(Detach(handle=handle, closed=detach.closed))
+        error = None
+        if detach.closed and isinstance(link, KeptPlace):
+            try:
+                await link.let_go()
+            except ChordMQError as fault:
+                error = error_of(fault)
+        self.send(Detach(handle=handle, closed=detach.closed, error=error))
 
     def end_link(self, handle: int, error: Error) -> None:
         """End a link from our side, and say why."""
@@ -295,6 +306,8 @@ class Session:
             return
         if disposition.state is None and not disposition.settled:
             return
+        state = disposition.state
+        within = self.transaction(state.txn_id) if isinstance(state, TransactionalState) else None
         first = disposition.first
         last = first if disposition.last is None else disposition.last
         found: dict[Link, list[tuple[int, Any]]] = {}
@@ -302,13 +315,19 @@ class Session:
             link, held = self.unsettled.pop(number)
             found.setdefault(link, []).append((number, held))
         for link, settled in found.items():
-            link.settle(settled, disposition.state)
+            if within is None:
+                link.settle(settled, state)
+            else:
+                within.settled.append(Settled(link, settled, state.outcome))
         if found and not disposition.settled:
-            self.send(
-                Disposition(
-                    role=SENDER, first=first, last=last, settled=True, state=disposition.state
-                )
-            )
+            self.send(Disposition(role=SENDER, first=first, last=last, settled=True, state=state))
+
+    def transaction(self, number: bytes) -> Transaction:
+        """Return a transaction that is open."""
+        found = self.connection.transactions.get(number)
+        if found is None:
+            raise SessionFault(UNKNOWN_ID, "there is no such transaction, or it has ended")
+        return found
 
     def _between(self, first: int, last: int) -> list[int]:
         if first == last:
