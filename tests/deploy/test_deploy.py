@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from chordmq.config import known, load, variable
+from chordmq.cli.diagnosis.finding import Place
+from chordmq.cli.diagnosis.network import told_addresses
+from chordmq.config import Config, known, load, variable
 from chordmq.iot.queries import COUNTERS, GAUGES
 from tests.deploy.chart import render
 from tests.running_node import RunningNode
@@ -22,11 +24,11 @@ CHART = ROOT / "charts" / "chordmq"
 _METRIC = re.compile(r"\b(?:chordmq|process)_[a-z_]+\b")
 
 
-def settle(environment: dict[str, Any]) -> None:
+def settle(environment: dict[str, Any]) -> Config:
     """Have the node read settings as a container gives them, each of which it has to know."""
     assert set(environment) <= {variable(name) for name in known()}
     texts = {name: re.sub(r"\$\{\w+:-(\w*)\}", r"\1", str(v)) for name, v in environment.items()}
-    load(None, environment={**texts, "CHORDMQ_INSECURE": "true"}, assignments=[])
+    return load(None, environment={**texts, "CHORDMQ_INSECURE": "true"}, assignments=[])
 
 
 def test_the_images_recipe_has_no_finding() -> None:
@@ -55,8 +57,10 @@ def test_compose_starts_nodes_with_settings_that_exist() -> None:
     }
     nodes = [one for one in services.values() if one.get("image") == "chordmq"]
     assert len(nodes) == 4
-    for node in nodes:
-        settle(node["environment"])
+    for config in [settle(node["environment"]) for node in nodes]:
+        if config.cluster.is_on:
+            place = Place(config=config, bootstrap="", url="")
+            assert list(told_addresses(place)) == [], "a node tells others an address of their own"
     named = {volume.split(":")[0] for one in services.values() for volume in one.get("volumes", [])}
     assert named <= set(compose["volumes"])
 
