@@ -68,6 +68,7 @@ public final class JmsCheck {
         producer.send(session.createObjectMessage((java.io.Serializable) List.of("a", "b")));
         expect(List.of("a", "b"), ((ObjectMessage) next(consumer)).getObject());
         refused(() -> session.createBrowser(queue).getEnumeration());
+        refused(() -> session.createConsumer(queue, "number = 1"));
         session.close();
     }
 

@@ -21,7 +21,7 @@ from chordmq.codecs.amqp1.composites import (
     Coordinator,
     Source,
 )
-from chordmq.codecs.amqp1.values import Symbol
+from chordmq.codecs.amqp1.values import Described, Symbol
 from chordmq.errors import UnknownTopic
 from chordmq.fronts.amqp1.addresses import QUEUES, Address, Place, read_address
 from chordmq.fronts.amqp1.errors import (
@@ -47,6 +47,13 @@ UNSETTLED_STATE = 2
 """The durability of a terminus that is kept with what is not settled."""
 COPY = "copy"
 LOCAL_TRANSACTIONS = "amqp:local-transactions"
+CHOICES = {
+    0x468C00000003: "no-local",
+    "apache.org:no-local-filter:list": "no-local",
+    0x468C00000004: "selector",
+    "apache.org:selector-filter:string": "selector",
+}
+"""Filters that JMS relies on without looking whether they are in force."""
 PRIORITY = "rabbitmq:priority"
 OUTCOMES = (
     "amqp:accepted:list",
@@ -121,6 +128,7 @@ async def open_outgoing(session: "Session", attach: Attach) -> "Link":
     source, connection = attach.source, session.connection
     if source is None:
         return await _look_up(session, attach)
+    _check_choices(source)
     queue: Queue | None = None
     if source.dynamic:
         queue = await declare_own(connection)
@@ -153,6 +161,14 @@ async def open_outgoing(session: "Session", attach: Attach) -> "Link":
         )
     )
     return link
+
+
+def _check_choices(source: Source) -> None:
+    """Refuse what would give a client messages that it does not want, and believes excluded."""
+    for value in (source.filter or {}).values():
+        name = CHOICES.get(value.descriptor) if isinstance(value, Described) else None
+        if name is not None:
+            raise LinkFault(NOT_IMPLEMENTED, f"messages cannot be chosen by a {name} filter")
 
 
 async def _queue_of(
