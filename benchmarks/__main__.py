@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 
 from benchmarks import report
+from benchmarks.archive import archive
 from benchmarks.cases import CASES, Case
 from benchmarks.load import LoadFailed
 from benchmarks.peers import ROOT, PeerFailed, kafka_libs, start_chordmq, start_kafka
@@ -68,6 +69,9 @@ ALONE: dict[str, Callable[[Contender, Path, Profile], list[Sample]]] = {
         one.start, directory, one.ours, profile.recovery_bytes
     ),
     "spark": lambda one, directory, profile: spark(directory, one.ours, profile.spark_rows),
+    "archive": lambda one, directory, profile: (
+        archive(directory, profile.spark_rows) if one.ours else []
+    ),
     "pipeline": lambda one, directory, profile: (
         pipeline(directory, profile.pipeline_messages) if one.ours else []
     ),
@@ -87,6 +91,7 @@ def main() -> int:
         console.print(f"{'replicated':32} three nodes with three copies, and the loss of one")
         console.print(f"{'recovery':32} return after kill -9, for each GiB not flushed")
         console.print(f"{'spark':32} one topic read by our source and by Spark's connector")
+        console.print(f"{'archive':32} a topic into Parquet files")
         console.print(f"{'pipeline':32} readings to MongoDB, and alerts from MQTT to WebSocket")
         return 0
     signal.signal(signal.SIGTERM, _interrupt)

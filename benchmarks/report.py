@@ -54,6 +54,7 @@ FLOORS = {
     "provider_out_100b": 50_000,
     "capnp_in_100b": 50_000,
     "pipeline_to_mongodb": 20_000,
+    "archive": 100,
 }
 # What our own number must not exceed.
 CEILINGS = {

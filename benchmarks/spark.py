@@ -34,7 +34,7 @@ def spark(directory: Path, ours: bool, rows: int) -> list[Sample]:
     peer = start_chordmq(directory)
     try:
         load.create_topic(peer.bootstrap, TOPIC, PARTITIONS, OURS["os"])
-        written = _fill(peer.bootstrap, rows)
+        written = fill(peer.bootstrap, rows)
         before = usage_of(peer.pid)
         found = _measured("chordmq" if ours else "kafka", peer.bootstrap, directory)
         after = usage_of(peer.pid)
@@ -50,7 +50,7 @@ def spark(directory: Path, ours: bool, rows: int) -> list[Sample]:
     ]
 
 
-def _fill(bootstrap: str, rows: int) -> int:
+def fill(bootstrap: str, rows: int) -> int:
     """Write readings of about 150 bytes, evenly over the partitions; return how many there are."""
     batches = rows // (PARTITIONS * ROWS_PER_BATCH)
     now_ms = time.time_ns() // 1_000_000
