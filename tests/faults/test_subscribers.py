@@ -32,6 +32,9 @@ ALL = [
     pytest.param(front, marks=pytest.mark.slow) if front in UNHURRIED else front for front in FRONTS
 ]
 TOGETHER = [front for front in FRONTS if front not in ALONE]
+READERS = [
+    pytest.param(front, marks=pytest.mark.slow) if front == "amqp1" else front for front in TOGETHER
+]
 
 
 class Consumers:
@@ -212,7 +215,7 @@ def drain(client: socket.socket) -> None:
         pass
 
 
-@pytest.mark.parametrize("front", TOGETHER)
+@pytest.mark.parametrize("front", READERS)
 def test_a_reader_that_stands_still_costs_little_and_stops_nobody(
     own_node: RunningNode, tmp_path: Path, front: str
 ) -> None:

@@ -10,12 +10,13 @@ FRONTS = {
     "websocket": "websocket.WebSocket",
     "mqtt": "mqtt.Mqtt",
     "amqp": "amqp.Amqp",
+    "amqp1": "amqp1.Amqp1",
     "capnp": "rpc.Capnp",
     "grpc": "rpc.Grpc",
 }
 """Module and class of each consumer, loaded by those who need it: some take long."""
-UNHURRIED = {"capnp", "grpc"}
-"""Their clients wait for the answer to each acknowledgement, so that the proofs take long."""
+UNHURRIED = {"amqp1", "capnp", "grpc"}
+"""Their clients look at one message at a time, so that the proofs take long."""
 ALONE = {"capnp"}
 """pycapnp bears one event loop in a thread, so that a process can hold one such consumer."""
 
