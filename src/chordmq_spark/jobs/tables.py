@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from chordmq.archive.archiver import flush
 from chordmq.archive.typed import HOURLY, READINGS, TypedTable, TypedTables, files_below
+from chordmq.clock import SystemClock
 from chordmq_spark.jobs.start import started
 from chordmq_spark.settings import PipelineSettings
 from chordmq_spark.sources import device_messages
@@ -45,7 +46,7 @@ def write(readings: DataFrame, batch: int, *, settings: PipelineSettings) -> Non
             join_small(spark, silver)
             sum_up(spark, silver, gold)
             for table in (silver, gold):
-                table.sweep(datetime.now(UTC).timestamp())
+                table.sweep(SystemClock().now_ms() / 1000)
     finally:
         readings.unpersist()
 
