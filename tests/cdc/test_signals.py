@@ -6,8 +6,10 @@ from chordmq.cdc.signals import (
     STOP,
     Signal,
     asked,
+    is_read,
     message,
     read_message,
+    read_on,
     read_signal,
 )
 
@@ -45,3 +47,14 @@ def test_a_snapshot_is_stopped_as_a_whole_or_for_some_tables() -> None:
     assert asked(running, Signal(STOP, ()), KNOWN) is None
     assert asked(running, Signal(STOP, ("a.x",)), KNOWN) == Snapshot(["a.y"])
     assert asked(running, Signal(STOP, ("a.y",)), KNOWN) == Snapshot(["a.x"], ["5"])
+
+
+def test_rows_that_are_read_lead_on_to_the_next_ones_and_then_to_the_next_table() -> None:
+    running = Snapshot(["a.x", "a.y"], ["5"], 7)
+    assert is_read(running, "a.x")
+    assert read_on(running, ["9"], 4, is_final=False) == Snapshot(["a.x", "a.y"], ["9"], 11)
+    following = read_on(running, ["9"], 4, is_final=True)
+    assert following == Snapshot(["a.y"], None, 11)
+    assert not is_read(following, "a.x")
+    assert read_on(Snapshot(["a.y"]), None, 0, is_final=True) is None
+    assert not is_read(None, "a.y")

@@ -172,6 +172,19 @@ async def test_every_record_is_stored_once_and_in_order_though_the_node_is_kille
     assert [record.value for record in records] == [b"%06d" % number for number in range(count)]
 
 
+async def test_a_record_of_a_new_topic_waits_too_until_the_broker_is_back(
+    own_node: RunningNode, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C3: the delivery timeout counts, not how long a young topic may be without a leader."""
+    monkeypatch.setattr("chordmq.client.cluster.TOPIC_WAIT_S", 0.0)
+    async with Producer(own_node.bootstrap) as producer:
+        await asyncio.to_thread(own_node.kill9)
+        async with asyncio.TaskGroup() as tasks:
+            sending = tasks.create_task(producer.send(name, b"late"))
+            await asyncio.to_thread(own_node.start)
+        assert sending.result() == 0
+
+
 async def test_an_unanswered_batch_is_sent_again_with_the_same_sequence() -> None:
     """C3: the broker can only recognise a repetition by producer id, epoch and sequence."""
     async with scripted_broker() as broker:

@@ -60,6 +60,22 @@ def message(kind: str, scopes: Iterable[str]) -> dict[str, Any]:
     return {"type": kind, "data": {"type": "incremental", "data-collections": list(scopes)}}
 
 
+def is_read(snapshot: Snapshot | None, scope: str) -> bool:
+    """Return whether it is this table that is being read."""
+    return snapshot is not None and snapshot.todo[0] == scope
+
+
+def read_on(
+    current: Snapshot, last: Sequence[Any] | None, rows: int, *, is_final: bool
+) -> Snapshot | None:
+    """Return what is left after some rows, up to a last one, of the table that is being read."""
+    count = current.rows + rows
+    if not is_final:
+        return Snapshot(current.todo, last, count)
+    left = current.todo[1:]
+    return Snapshot(left, None, count) if left else None
+
+
 def asked(current: Snapshot | None, signal: Signal, known: Sequence[str]) -> Snapshot | None:
     """Return what is to be read after a signal; a table that waits already is not added twice."""
     todo = list(current.todo) if current else []

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from chordmq.client.cluster import Cluster, TopicInfo
 from chordmq.client.codes import Code
@@ -16,6 +14,7 @@ from chordmq.client.offsets import (
     ends_of,
     fetch_committed,
 )
+from chordmq.client.opened import Opened
 from chordmq.codecs.kafka.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -130,23 +129,17 @@ class Lag:
         return self.end - max(self.start, self.committed if self.committed is not None else 0)
 
 
-class Admin:
+class Admin(Opened):
     """Administers a cluster; use it as `async with Admin("host:port") as admin`."""
 
     def __init__(self, bootstrap: str, settings: ConnectionSettings | None = None) -> None:
         self.cluster = Cluster(bootstrap, settings)
 
-    async def __aenter__(self) -> Self:
+    async def _open(self) -> None:
         """Reach a broker, or raise CannotConnect."""
         await self.cluster.open()
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         """Close the connections."""
         self.cluster.close()
 

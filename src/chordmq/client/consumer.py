@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from chordmq.client.cluster import Cluster
@@ -19,6 +18,7 @@ from chordmq.client.offsets import (
     commit_offsets,
     fetch_committed,
 )
+from chordmq.client.opened import Opened
 from chordmq.records.record import Headers
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ConsumerSettings:
     """Decrypts the values of all records, and refuses those that are plain."""
 
 
-class Consumer:
+class Consumer(Opened):
     """Reads records; use it as `async with Consumer(...) as consumer`, then `async for`.
 
     A record counts as processed when the next one is asked for, or when `commit` is called, or when
@@ -82,18 +82,12 @@ class Consumer:
         self._tasks = asyncio.TaskGroup()
         self._beating: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Self:
+    async def _open(self) -> None:
         """Reach a broker, or raise CannotConnect."""
         await self.cluster.open()
         await self._tasks.__aenter__()
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         """Commit what was processed, leave the group and close."""
         try:
             if self._membership is not None:

@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -23,6 +22,7 @@ from chordmq.client.backoff import Backoff
 from chordmq.client.connection import ConnectionSettings
 from chordmq.client.distinct import ID_HEADER
 from chordmq.client.errors import BrokerRefused, ClientError
+from chordmq.client.opened import Opened
 from chordmq.client.producer import Producer, ProducerSettings
 from chordmq.clock import Clock, SystemClock
 from chordmq.records.record import Headers, NewRecord
@@ -66,7 +66,7 @@ class OfflineSettings:
     producer: ProducerSettings | None = None
 
 
-class OfflineProducer:
+class OfflineProducer(Opened):
     """Takes messages at any time; use it as `async with OfflineProducer(...) as producer`."""
 
     def __init__(
@@ -89,20 +89,14 @@ class OfflineProducer:
         self.refused = 0
         self.delivered = 0
 
-    async def __aenter__(self) -> Self:
+    async def _open(self) -> None:
         """Open the queue; a broker need not be there."""
-        await self._run(self._open)
+        await self._run(self._open_file)
         await self._tasks.__aenter__()
         self._more.set()
         self._delivering = self._tasks.create_task(self._deliver())
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         """Close; what no broker has yet is delivered by the next producer on this file."""
         assert self._delivering is not None
         self._delivering.cancel()
@@ -199,7 +193,7 @@ class OfflineProducer:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, function, *arguments)
 
-    def _open(self) -> None:
+    def _open_file(self) -> None:
         self._settings.path.parent.mkdir(parents=True, exist_ok=True)
         self._database = sqlite3.connect(self._settings.path, isolation_level=None)
         self._database.execute("PRAGMA journal_mode=WAL")

@@ -5,11 +5,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from chordmq.client.backoff import Backoff
-from chordmq.client.cluster import Cluster
+from chordmq.client.cluster import Cluster, TopicInfo
 from chordmq.client.codes import Code
 from chordmq.client.connection import ConnectionSettings
 from chordmq.client.errors import (
@@ -22,6 +21,7 @@ from chordmq.client.errors import (
     RequestTimedOut,
     check,
 )
+from chordmq.client.opened import Opened
 from chordmq.client.outbox import ANONYMOUS, Batch, Delivery, Identity, Lane, size_of
 from chordmq.client.partitioner import StickyChoice, partition_for_key
 from chordmq.codecs.kafka.messages.init_producer_id import (
@@ -70,7 +70,7 @@ class ProducerSettings:
     """Encrypts the values of all records; see `chordmq.encryption`."""
 
 
-class Producer:
+class Producer(Opened):
     """Sends records; use it as `async with Producer("host:port") as producer`.
 
     Leaving the block delivers what is still under way.
@@ -97,19 +97,13 @@ class Producer:
         self._sender: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def __aenter__(self) -> Self:
+    async def _open(self) -> None:
         """Reach a broker, or raise CannotConnect."""
         await self.cluster.open()
         await self._tasks.__aenter__()
         self._sender = self._tasks.create_task(self._run())
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         """Deliver everything, unless an error ended the block; then close."""
         try:
             if error is None:
@@ -161,7 +155,7 @@ class Producer:
         self, topic: str, records: Iterable[NewRecord], partition: int | None = None
     ) -> list[Delivery]:
         """Queue records in their order, at less cost for each than one by one."""
-        info = self.cluster.known(topic) or await self.cluster.topic(topic, create=True)
+        info = self.cluster.known(topic) or await self._find(topic)
         count = len(info.partitions)
         if partition is not None and not 0 <= partition < count:
             raise BrokerRefused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} partition {partition}")
@@ -175,6 +169,11 @@ class Producer:
             index = self._choose(topic, record.key, count) if partition is None else partition
             deliveries.append(self._append(topic, index, record, size))
         return deliveries
+
+    async def _find(self, topic: str) -> TopicInfo:
+        """Ask for a topic as long as a record may wait for its broker to come back."""
+        find = partial(self.cluster.topic, topic, create=True)
+        return await self.cluster.retrying(find, (), self.settings.delivery_timeout_s)
 
     async def flush(self) -> None:
         """Wait until all records are answered; raise the first failure since the last flush."""

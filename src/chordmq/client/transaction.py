@@ -3,14 +3,14 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from chordmq.client.cluster import Cluster
 from chordmq.client.codes import RETRIABLE, Code
 from chordmq.client.connection import Address, Connection
 from chordmq.client.errors import BrokerRefused, ClientError, check
 from chordmq.client.offsets import TopicPartition, by_topic
+from chordmq.client.opened import Opened
 from chordmq.client.outbox import SEQUENCE_MASK, size_of
 from chordmq.client.partitioner import partition_for_key
 from chordmq.codecs.kafka.messages.add_offsets_to_txn import (
@@ -56,7 +56,7 @@ TRANSACTION_KEY = 1
 ACKS_ALL = -1
 
 
-class Transaction:
+class Transaction(Opened):
     """One transaction at a time under one id: `async with Transaction(cluster, "id") as one`.
 
     Opening it fences every older producer of the same id and ends what it left open; leaving the
@@ -83,7 +83,7 @@ class Transaction:
         self._begun = False
         self._coordinator_id: int | None = None
 
-    async def __aenter__(self) -> Self:
+    async def _open(self) -> None:
         """Take over the transactional id."""
         request = InitProducerIdRequest(
             transactional_id=self._id, transaction_timeout_ms=self._timeout_ms
@@ -96,14 +96,8 @@ class Transaction:
 
         answer = await self._retrying(take_over)
         self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         """Commit, or abort after an error."""
         if error is None:
             await self.end(committed=True)

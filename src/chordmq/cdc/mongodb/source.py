@@ -34,7 +34,7 @@ from chordmq.cdc.mongodb.stream import (
 )
 from chordmq.cdc.selection import Selection, chosen
 from chordmq.cdc.settings import Source
-from chordmq.cdc.signals import Signal, asked, read_signal
+from chordmq.cdc.signals import Signal, asked, is_read, read_on, read_signal
 from chordmq.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -245,9 +245,7 @@ class MongoStream:
         log.info("is asked", source=self.source.name, kind=signal.kind, names=signal.scopes)
         known = {*self._scopes, *(one for one in signal.scopes if self._may_read(one))}
         self._incremental = asked(self._incremental, signal, sorted(known))
-        if self._incremental is None or (
-            self._chunk is not None and self._chunk.scope != self._incremental.todo[0]
-        ):
+        if self._chunk is not None and not is_read(self._incremental, self._chunk.scope):
             self._chunk = None
 
     def _may_read(self, scope: str) -> bool:
@@ -283,13 +281,9 @@ class MongoStream:
             self.events.read(place, document, chunk.time, "incremental")
             for document in chunk.documents.values()
         ]
-        count = snapshot.rows + len(found)
-        if not chunk.is_final:
-            self._incremental = Snapshot(snapshot.todo, chunk.last, count)
-        else:
-            left = list(snapshot.todo[1:])
-            self._incremental = Snapshot(left, None, count) if left else None
-            log.info("has read", collection=chunk.scope, documents=count)
+        self._incremental = read_on(snapshot, chunk.last, len(found), is_final=chunk.is_final)
+        if chunk.is_final:
+            log.info("has read", collection=chunk.scope, documents=snapshot.rows + len(found))
         return found
 
     def _heartbeat_due(self) -> bool:

@@ -37,7 +37,16 @@ from chordmq.cdc.postgres.snapshot import snapshot_bursts
 from chordmq.cdc.postgres.table import Table
 from chordmq.cdc.selection import Selection, chosen
 from chordmq.cdc.settings import Source
-from chordmq.cdc.signals import EXECUTE, MESSAGES, Signal, asked, read_message, read_signal
+from chordmq.cdc.signals import (
+    EXECUTE,
+    MESSAGES,
+    Signal,
+    asked,
+    is_read,
+    read_message,
+    read_on,
+    read_signal,
+)
 from chordmq.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -319,9 +328,7 @@ class PostgresStream:
     def _ask(self, signal: Signal) -> None:
         log.info("is asked", source=self.source.name, kind=signal.kind, tables=signal.scopes)
         self._incremental = asked(self._incremental, signal, self._scopes)
-        if self._incremental is None or (
-            self._chunk is not None and self._chunk.scope != self._incremental.todo[0]
-        ):
+        if self._chunk is not None and not is_read(self._incremental, self._chunk.scope):
             self._chunk = None
 
     async def _advance_incremental(self) -> list[Change | Spoiled]:
@@ -366,13 +373,9 @@ class PostgresStream:
             table = await self.table(relation)
             at = (chunk.lsn, self._now_us())
             found = [self.events.read(table, row, at, "incremental") for row in chunk.rows.values()]
-        count = snapshot.rows + len(found)
-        if not chunk.is_final:
-            self._incremental = Snapshot(snapshot.todo, chunk.last, count)
-        else:
-            left = list(snapshot.todo[1:])
-            self._incremental = Snapshot(left, None, count) if left else None
-            log.info("has read", table=chunk.scope, rows=count)
+        self._incremental = read_on(snapshot, chunk.last, len(found), is_final=chunk.is_final)
+        if chunk.is_final:
+            log.info("has read", table=chunk.scope, rows=snapshot.rows + len(found))
         return found
 
     async def _relation(self, scope: str) -> Relation | None:
