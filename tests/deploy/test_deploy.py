@@ -15,7 +15,7 @@ from chordmq.cli.diagnosis.finding import Place
 from chordmq.cli.diagnosis.network import told_addresses
 from chordmq.config import Config, known, load, variable
 from chordmq.iot.queries import COUNTERS, GAUGES
-from tests.deploy.chart import render
+from tests.deploy.chart import CASES, render
 from tests.running_node import RunningNode
 
 ROOT = Path(__file__).parent.parent.parent
@@ -65,21 +65,7 @@ def test_compose_starts_nodes_with_settings_that_exist() -> None:
     assert named <= set(compose["volumes"])
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {},
-        {"replicas": 3, "etcd": "http://etcd:2379", "insecure": True},
-        {
-            "tlsSecret": "certificates",
-            "environment": {"CHORDMQ_KAFKA_CONNECTIONS_MAX": 5},
-            "storage": {"className": "fast"},
-            "serviceMonitor": True,
-            "pipeline": {"enabled": True, "mongodb": "mongodb://m"},
-            "gateways": {"enabled": True},
-        },
-    ],
-)
+@pytest.mark.parametrize("values", CASES)
 def test_the_chart_makes_objects_whose_parts_fit(values: dict[str, Any]) -> None:
     """B8, E15: selectors find their pods, ports their names, settings exist."""
     objects = render(CHART, values)
