@@ -46,9 +46,13 @@ class Feed:
 
     @property
     def is_at_end(self) -> bool:
-        """Return whether there is nothing to take now, and no gap to skip."""
+        """Return whether there is nothing to take now, and no gap to skip.
+
+        What is on other nodes is asked for, in all partitions.
+        """
         offsets = self.offsets
-        return not any(one.readable(offsets[index]) for index, one in self.partitions.items())
+        found = [one.readable(offsets[index]) for index, one in self.partitions.items()]
+        return not any(found)
 
     def take(self, count_max: int, bytes_max: int) -> list[Found]:
         """Return the next records and move past them; raise OffsetOutOfRange at a gap."""
@@ -98,6 +102,28 @@ class Feed:
     async def more(self, timeout_s: float) -> bool:
         """Wait until a partition has more to read; False if none has in time."""
         self.wait(self)
+        return await self._is_woken(timeout_s)
+
+    async def reach(self, ends: Mapping[int, int], timeout_s: float) -> None:
+        """Wait until what lies before some offsets is here, which a copy may get a bit later."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        while late := self._late(ends):
+            for partition in late:
+                partition.wait(self)
+            if not await self._is_woken(deadline_s - loop.time()):
+                return
+
+    def _late(self, ends: Mapping[int, int]) -> list[Partition]:
+        """Return the partitions that have nothing to read here yet, and have it elsewhere."""
+        return [
+            one
+            for index, one in self.partitions.items()
+            if not (one.is_leader or self.offsets[index] == ends[index])
+            and not one.readable(self.offsets[index])
+        ]
+
+    async def _is_woken(self, timeout_s: float) -> bool:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._woken.wait()
@@ -107,22 +133,10 @@ class Feed:
             self._woken.clear()
         return True
 
-    async def reach(self, ends: Mapping[int, int], timeout_s: float) -> None:
-        """Wait until what lies before some offsets is here, which a copy may get a bit later."""
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-        while any(
-            not (one.is_leader or self.offsets[index] == ends[index])
-            and not one.readable(self.offsets[index])
-            for index, one in self.partitions.items()
-        ):
-            if not await self.more(deadline_s - loop.time()):
-                return
-
     def wait(self, reader: Reader) -> None:
         """Have a reader woken once when a partition has more to read, at once if one has.
 
-        It may: behind what readers are not shown. What is on another node is asked for.
+        It may: behind what readers are not shown.
         """
         self.check_open()
         for partition in self.partitions.values():
