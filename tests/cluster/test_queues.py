@@ -86,6 +86,32 @@ def test_queues_are_the_same_at_all_nodes(
     assert get(first, name) is None
 
 
+def test_a_stream_is_read_from_its_beginning_at_all_nodes(
+    cluster: RunningCluster, clients: ExitStack, name: str
+) -> None:
+    """E4, A4: whoever leads its topic, and whoever looks after the queues."""
+    first, *others = (channel(clients, node) for node in cluster.nodes.values())
+    first.queue_declare(name, durable=True, arguments={"x-queue-type": "stream"})
+    first.exchange_declare(f"{name}-e", "fanout", durable=True)
+    first.queue_bind(name, f"{name}-e")
+    first.confirm_delivery()
+    for exchange, key in (("", name), (f"{name}-e", "")):
+        for number in range(10):
+            first.basic_publish(exchange, key, b"%d" % number, PERSISTENT)
+    for one in (first, *others):
+        one.basic_qos(prefetch_count=3)
+        found: list[int] = []
+        for method, _, body in one.consume(
+            name, arguments={"x-stream-offset": "first"}, inactivity_timeout=PATIENCE_S
+        ):
+            assert method is not None, f"{len(found)} messages came"
+            one.basic_ack(method.delivery_tag)
+            found.append(int(body))
+            if len(found) == 20:
+                break
+        assert found == [*range(10), *range(10)]
+
+
 def test_consumers_at_several_nodes_share_a_queue(
     cluster: RunningCluster, clients: ExitStack, name: str
 ) -> None:
