@@ -203,13 +203,17 @@ def _gather(clients: list[Client], size: int) -> list[bytes]:
     return found
 
 
-def fan_in(address: Address, topic: bytes) -> float:
-    """Return messages per second from many devices, each waiting for every answer, to one."""
+def fan_in(address: Address, topic: bytes, *, has_own_names: bool = False) -> float:
+    """Return messages per second from many devices, each waiting for every answer, to one.
+
+    All of them publish to one topic, or each to a topic of its own below it.
+    """
     reader = Client(address, "in-reader")
-    reader.subscribe(topic, 1)
+    reader.subscribe(topic + b"/#" if has_own_names else topic, 1)
     devices = [Client(address, f"in{number}") for number in range(DEVICES)]
-    size = len(packet(topic, 1, 0))
-    sending = threading.Thread(target=_take_turns, args=(devices, topic))
+    topics = [topic + b"/%04d" % one if has_own_names else topic for one in range(DEVICES)]
+    size = len(packet(topics[0], 1, 0))
+    sending = threading.Thread(target=_take_turns, args=(devices, topics))
     began = time.perf_counter()
     sending.start()
     data = _receive(reader, size, DEVICES * PER_DEVICE, is_certain=True)
@@ -221,13 +225,13 @@ def fan_in(address: Address, topic: bytes) -> float:
     return DEVICES * PER_DEVICE / took_s
 
 
-def _take_turns(devices: list[Client], topic: bytes) -> None:
+def _take_turns(devices: list[Client], topics: list[bytes]) -> None:
     """Have each device send its next message when the one before is answered."""
     sent = [0] * len(devices)
     with selectors.DefaultSelector() as selector:
         for number, device in enumerate(devices):
             selector.register(device.socket, selectors.EVENT_READ, number)
-            device.socket.sendall(packet(topic, 1, 0, number))
+            device.socket.sendall(packet(topics[number], 1, 0, number))
         while selector.get_map():
             for key, _ in selector.select(TIMEOUT_S):
                 number = key.data
@@ -236,7 +240,7 @@ def _take_turns(devices: list[Client], topic: bytes) -> None:
                 if sent[number] == PER_DEVICE:
                     selector.unregister(key.fileobj)
                 else:
-                    devices[number].socket.sendall(packet(topic, 1, sent[number], number))
+                    devices[number].socket.sendall(packet(topics[number], 1, sent[number], number))
 
 
 def latency(address: Address, topic: bytes) -> tuple[float, float]:
@@ -297,6 +301,7 @@ def _measure(
     }
     cases[f"{name}_fan_out"] = partial(fan_out, address, topic)
     cases[f"{name}_fan_in"] = partial(fan_in, address, topic)
+    cases[f"{name}_fan_in_names"] = partial(fan_in, address, topic, has_own_names=True)
     samples = []
     for title, run in cases.items():
         before = usage_of(pid)

@@ -112,8 +112,9 @@ class Outbox:
             if not qos:
                 self._send_plain(connection, parcel, 0, target)
                 return
-            if len(self.flights) + len(parcel) <= connection.window:
-                self._send_certain(connection, Waiting(parcel, 0, target, qos), len(parcel))
+            count = len(parcel.payloads)
+            if len(self.flights) + count <= connection.window:
+                self._send_certain(connection, Waiting(parcel, 0, target, qos), count)
                 return
         self._wait(Waiting(parcel, 0, target, qos))
         connection.pump_soon()
@@ -262,18 +263,10 @@ class Outbox:
             self._being_stored += 1
             self._session.when_stored(lambda: self._send_stored(connection, ids))
         else:
-            self._write(connection, parcel, start, target, qos, ids)
+            self._write(connection, waiting, ids)
 
-    def _write(
-        self,
-        connection: Connection,
-        parcel: Parcel,
-        start: int,
-        target: Target,
-        qos: int,
-        ids: list[int],
-    ) -> None:
-        data, unsendable = connection.envelopes.certain(parcel, start, target, qos, ids)
+    def _write(self, connection: Connection, waiting: Waiting, ids: list[int]) -> None:
+        data, unsendable = connection.envelopes.certain(*waiting, ids)
         self._session.count_sent(len(ids) - len(unsendable))
         if data:
             connection.send(data)
@@ -287,7 +280,8 @@ class Outbox:
         for number in ids:
             flight = self.flights.get(number)
             if flight is not None:
-                self._write(connection, flight.parcel, flight.index, flight.target, 2, [number])
+                waiting = Waiting(flight.parcel, flight.index, flight.target, 2)
+                self._write(connection, waiting, [number])
         if self.pending:
             connection.pump_soon()
 
