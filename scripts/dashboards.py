@@ -60,6 +60,28 @@ BOARDS: dict[str, tuple[str, list[Panel]]] = {
             ("AMQP waiting in queues", "short", "chordmq_amqp_messages_ready"),
         ],
     ),
+    "cluster": (
+        "ChordMQ: cluster",
+        [
+            ("Nodes that live", "short", "chordmq_live_nodes"),
+            ("Nodes that are registered", "short", "chordmq_ring_members"),
+            ("Controller", "short", "chordmq_controller"),
+            ("Elections", "cps", "rate(chordmq_elections_total[5m])"),
+            ("Partitions without leader", "short", "chordmq_partitions_without_leader"),
+            ("Partitions with copies behind", "short", "chordmq_under_replicated_partitions"),
+            ("Partitions on the move", "short", "chordmq_moving_partitions"),
+            ("Slowest copy behind by", "short", "chordmq_replica_lag_records"),
+            ("Changes of in-sync sets", "cps", "rate(chordmq_in_sync_changes_total[5m])"),
+            ("Links that are up", "short", "sum by (instance) (chordmq_link_up)"),
+            ("Successors on the ring", "short", "chordmq_ring_successors"),
+            ("Suspects on the ring", "short", "chordmq_ring_suspects"),
+            (
+                "Nodes asked for a look-up",
+                "short",
+                "rate(chordmq_ring_hops_total[5m]) / rate(chordmq_ring_lookups_total[5m])",
+            ),
+        ],
+    ),
     "pipeline": (
         "ChordMQ: data pipeline",
         [

@@ -15,6 +15,7 @@ from chordmq.cli.diagnosis.finding import Place
 from chordmq.cli.diagnosis.network import told_addresses
 from chordmq.config import Config, known, load, variable
 from chordmq.iot.queries import COUNTERS, GAUGES
+from tests.cluster.running_cluster import RunningCluster
 from tests.deploy.chart import CASES, render
 from tests.running_node import RunningNode
 
@@ -99,19 +100,38 @@ def test_prometheus_takes_the_alert_rules() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_rules_and_dashboards_speak_of_metrics_that_exist(node: RunningNode) -> None:
-    """D15: none of them would show an empty panel."""
+def measured(node: RunningNode) -> set[str]:
+    """Return the metrics that a node tells."""
     with urllib.request.urlopen(f"{node.http}/metrics") as answer:
-        there = set(re.findall(r"^# TYPE (\S+)", answer.read().decode(), re.M))
-    there |= {f"chordmq_pipeline_{name}" for name in GAUGES}
-    there |= {f"chordmq_pipeline_{name}_total" for name in COUNTERS}
-    asked = set(_METRIC.findall((DEPLOY / "prometheus" / "rules.yaml").read_text()))
-    boards = [json.loads(path.read_text()) for path in (DEPLOY / "grafana").glob("*.json")]
-    for board in boards:
+        return set(re.findall(r"^# TYPE (\S+)", answer.read().decode(), re.M))
+
+
+def asked() -> set[str]:
+    """Return the metrics that the rules and the dashboards ask for."""
+    found = set(_METRIC.findall((DEPLOY / "prometheus" / "rules.yaml").read_text()))
+    for path in (DEPLOY / "grafana").glob("*.json"):
+        board = json.loads(path.read_text())
         assert board["panels"], board["title"]
         for panel in board["panels"]:
-            asked |= set(_METRIC.findall(panel["targets"][0]["expr"]))
-    assert asked - there == set()
+            found |= set(_METRIC.findall(panel["targets"][0]["expr"]))
+    return found
+
+
+def test_rules_and_dashboards_speak_of_metrics_that_exist(node: RunningNode) -> None:
+    """D15: none of them would show an empty panel."""
+    there = measured(node)
+    there |= {f"chordmq_pipeline_{name}" for name in GAUGES}
+    there |= {f"chordmq_pipeline_{name}_total" for name in COUNTERS}
+    board = (DEPLOY / "grafana" / "cluster.json").read_text()
+    assert asked() - there <= set(_METRIC.findall(board)), "a node alone has none of a cluster"
+
+
+@pytest.mark.slow
+def test_the_metrics_of_a_cluster_exist(tmp_path: Path) -> None:
+    """D15: nor would the dashboard of the cluster."""
+    with RunningCluster(tmp_path) as running:
+        there = measured(running.nodes[1])
+    assert {one for one in asked() - there if not one.startswith("chordmq_pipeline_")} == set()
 
 
 def test_the_dashboards_are_those_that_the_script_writes() -> None:
