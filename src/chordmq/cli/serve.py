@@ -269,6 +269,7 @@ def welcome(node: "Node") -> None:
         f"Kafka clients   [bold]{about['kafka']}[/]",
         f"Web console     [bold]http://{about['http']}/[/]",
         f"Health, metrics [bold]http://{about['http']}/metrics[/]",
+        f"MQTT, AMQP      [bold]{about['mqtt']}[/], [bold]{about['amqp']}[/]",
         f"Plain TCP       [bold]{about['framed']}[/]",
         f"Data            {about['data_dir']}",
         "",
