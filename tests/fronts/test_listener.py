@@ -70,10 +70,9 @@ def test_who_exceeds_the_memory_waits_until_others_give_back() -> None:
     """C11: memory in total is bounded, with back-pressure."""
     memory = Memory(limit=100)
     greedy, late = Guest(), Guest()
-    memory.take(150)
-    assert memory.may_exceed(greedy)
-    assert not memory.may_exceed(late)
-    memory.give(80)
+    assert memory.note(greedy, 0, 150)
+    assert not memory.note(late, 0, 20)
+    memory.note(greedy, 150, 70)
     assert late.resumed == 1
 
 
@@ -81,15 +80,15 @@ def test_one_connection_may_always_go_on_so_that_none_waits_for_ever() -> None:
     """C11: half-received requests cannot block each other."""
     memory = Memory(limit=100)
     first, second, third = Guest(), Guest(), Guest()
-    memory.take(300)
-    assert memory.may_exceed(first)
-    assert not memory.may_exceed(second)
-    assert not memory.may_exceed(third)
-    memory.give(100)
-    memory.leave(first)
+    assert memory.note(first, 0, 100)
+    assert memory.note(first, 100, 200)
+    assert not memory.note(second, 0, 100)
+    assert not memory.note(third, 0, 100)
+    memory.note(first, 200, 0)
     assert (second.resumed, third.resumed) == (1, 0)
-    memory.leave(second)
+    memory.note(second, 100, 0)
     assert third.resumed == 1
+    assert memory.used == 100
 
 
 async def test_an_address_that_connects_too_often_is_refused_after_a_while() -> None:

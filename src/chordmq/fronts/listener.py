@@ -98,11 +98,19 @@ class Memory:
         """Return the bytes that may still be taken."""
         return max(0, self.limit - self.used)
 
-    def take(self, size: int) -> None:
-        """Count bytes that a connection now holds."""
-        self.used += size
+    def note(self, connection: Connection, before: int, now: int) -> bool:
+        """Count what a connection holds now instead of before; return whether it may read on."""
+        if now > before:
+            self.used += now - before
+            if self.used > self.limit and not self._may_exceed(connection):
+                return False
+        elif now < before:
+            self._give(before - now)
+        if not now:
+            self._leave(connection)
+        return True
 
-    def give(self, size: int) -> None:
+    def _give(self, size: int) -> None:
         """Count bytes back, and let those who wait go on when there is room again."""
         self.used -= size
         assert self.used >= 0
@@ -111,7 +119,7 @@ class Memory:
             del self._waiting[connection]
             connection.resume()
 
-    def may_exceed(self, connection: Connection) -> bool:
+    def _may_exceed(self, connection: Connection) -> bool:
         """Return whether the connection may go on beyond the limit; if not, it is resumed later."""
         if self._favoured is None:
             self._favoured = connection
@@ -120,7 +128,7 @@ class Memory:
         self._waiting[connection] = None
         return False
 
-    def leave(self, connection: Connection) -> None:
+    def _leave(self, connection: Connection) -> None:
         """Take note that the connection holds nothing; the next one in the row is favoured."""
         self._waiting.pop(connection, None)
         if self._favoured is connection:

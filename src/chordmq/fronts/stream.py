@@ -185,9 +185,8 @@ class Stream(asyncio.BufferedProtocol):
             self._task.cancel()
         if self._logins is not None:
             self._logins.release(self)
-        self._listener.memory.give(self._held)
+        self._listener.memory.note(self, self._held, 0)
         self._held = 0
-        self._listener.memory.leave(self)
         self._listener.forget(self, self.host)
 
     # What the listener asks.
@@ -234,13 +233,6 @@ class Stream(asyncio.BufferedProtocol):
             return
         unsent = 0 if self._room.is_set() else self._transport.get_write_buffer_size()
         held = self._reader.held + unsent
-        memory = self._listener.memory
-        if held > self._held:
-            memory.take(held - self._held)
-            if memory.used > memory.limit and not memory.may_exceed(self):
-                self._read(False)
-        elif held < self._held:
-            memory.give(self._held - held)
+        if not self._listener.memory.note(self, self._held, held):
+            self._read(False)
         self._held = held
-        if not held:
-            memory.leave(self)

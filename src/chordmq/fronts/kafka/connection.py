@@ -141,9 +141,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._front.share_sessions.disconnected(self._client, self._front.broker.cursors)
         self._frames.clear()
         self._answers.clear()
-        self._listener.memory.give(self._held)
+        self._listener.memory.note(self, self._held, 0)
         self._held = 0
-        self._listener.memory.leave(self)
         self._listener.forget(self, self._client.host)
 
     # What the listener asks.
@@ -413,16 +412,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._is_closed:
             return
         held = self._reader.held + (self._transport.get_write_buffer_size() if self._is_full else 0)
-        memory = self._listener.memory
-        if held > self._held:
-            memory.take(held - self._held)
-            if memory.used > memory.limit and not memory.may_exceed(self):
-                self._read(False)
-        elif held < self._held:
-            memory.give(self._held - held)
+        if not self._listener.memory.note(self, self._held, held):
+            self._read(False)
         self._held = held
-        if not held:
-            memory.leave(self)
 
 
 def _head(header: RequestHeader) -> bytes:

@@ -216,9 +216,8 @@ class MqttConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the session to the client's next connection."""
         self._leave()
-        self.listener.memory.give(self._held)
+        self.listener.memory.note(self, self._held, 0)
         self._held = 0
-        self.listener.memory.leave(self)
         self.listener.forget(self, self.host)
 
     # What goes out.
@@ -451,18 +450,11 @@ class MqttConnection(asyncio.Protocol):
             return
         unsent = self._transport.get_write_buffer_size() if self._is_paused else 0
         held = self._reader.held + unsent + self._unstored_bytes
-        memory = self.listener.memory
         wanted = not (self._task or self._packets) and self._unstored_bytes < UNSTORED_BYTES_MAX
         wanted = wanted and not self._is_throttled
-        if held > self._held:
-            memory.take(held - self._held)
-            if memory.used > memory.limit and not memory.may_exceed(self):
-                wanted = False
-        elif held < self._held:
-            memory.give(self._held - held)
+        if not self.listener.memory.note(self, self._held, held):
+            wanted = False
         self._held = held
-        if not held:
-            memory.leave(self)
         self._read(wanted)
 
     def _read(self, wanted: bool) -> None:

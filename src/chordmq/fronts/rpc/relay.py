@@ -149,9 +149,8 @@ class Relay(asyncio.Protocol):
         self._inner.close()
         if self._task is not None:
             self._task.cancel()
-        self.listener.memory.give(self._held)
+        self.listener.memory.note(self, self._held, 0)
         self._held = 0
-        self.listener.memory.leave(self)
         self.listener.forget(self, self.host)
         self.on_closed()
 
@@ -189,17 +188,10 @@ class Relay(asyncio.Protocol):
         if self._is_closed:
             return
         held = self.framing.held + self._inner.unsent + self._transport.get_write_buffer_size()
-        memory = self.listener.memory
-        if held > self._held:
-            memory.take(held - self._held)
-            if memory.used > memory.limit and not memory.may_exceed(self):
-                self._is_waiting = True
-                self.read()
-        elif held < self._held:
-            memory.give(self._held - held)
+        if not self.listener.memory.note(self, self._held, held):
+            self._is_waiting = True
+            self.read()
         self._held = held
-        if not held:
-            memory.leave(self)
 
 
 class Inner(asyncio.Protocol):

@@ -432,9 +432,8 @@ class WebSocketConnection(asyncio.Protocol):
         """Drop what is left of the client's work."""
         self._leave()
         self._cancel_timers()
-        self._listener.memory.give(self._held)
+        self._listener.memory.note(self, self._held, 0)
         self._held = 0
-        self._listener.memory.leave(self)
         self._listener.forget(self, self._host)
 
     # What the listener asks.
@@ -477,16 +476,9 @@ class WebSocketConnection(asyncio.Protocol):
         unsent = 0 if self._room.is_set() else self._transport.get_write_buffer_size()
         arrived = len(self._message) + sum(map(len, self._messages))
         held = len(self._protocol.reader.buffer) + arrived + unsent
-        memory = self._listener.memory
-        if held > self._held:
-            memory.take(held - self._held)
-            if memory.used > memory.limit and not memory.may_exceed(self):
-                self._read(False)
-        elif held < self._held:
-            memory.give(self._held - held)
+        if not self._listener.memory.note(self, self._held, held):
+            self._read(False)
         self._held = held
-        if not held:
-            memory.leave(self)
 
 
 def _is_text(data: bytes) -> bool:
