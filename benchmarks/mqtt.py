@@ -14,8 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from benchmarks import load
 from benchmarks.mqtt_peers import amqtt, mosquitto
-from benchmarks.session import CountMismatch, Sample, Session
+from benchmarks.session import OURS, CountMismatch, Sample, Session
 from benchmarks.usage import usage_of
 
 SIZE = 100
@@ -28,6 +29,8 @@ SLOW_WINDOW = 20
 SEND_BYTES = 64 * 1024
 READ_BYTES = 1 << 18
 DEVICES = 500
+BELOW = b"devices"
+"""The level below which each device has a topic of its own."""
 PER_DEVICE = 20
 RATE = 1_000
 PACED = 3_000
@@ -211,7 +214,9 @@ def fan_in(address: Address, topic: bytes, *, has_own_names: bool = False) -> fl
     reader = Client(address, "in-reader")
     reader.subscribe(topic + b"/#" if has_own_names else topic, 1)
     devices = [Client(address, f"in{number}") for number in range(DEVICES)]
-    topics = [topic + b"/%04d" % one if has_own_names else topic for one in range(DEVICES)]
+    topics = [topic] * DEVICES
+    if has_own_names:
+        topics = [topic + b"/%b/%04d" % (BELOW, one) for one in range(DEVICES)]
     size = len(packet(topics[0], 1, 0))
     sending = threading.Thread(target=_take_turns, args=(devices, topics))
     began = time.perf_counter()
@@ -281,7 +286,9 @@ def mqtt(session: Session) -> list[Sample]:
     if not session.ours:
         return []
     port = int((Path(session.peer.directory) / "ports").read_text().split()[4])
-    topic = session.topic(durability="os").encode()
+    name = session.topic(durability="os")
+    load.create_topic(session.bootstrap, f"{name}.{BELOW.decode()}", 1, OURS["os"])
+    topic = name.encode()
     samples = _measure("mqtt", (("127.0.0.1", port), session.peer.pid), topic, MESSAGES, WINDOW)
     with mosquitto(session.peer.directory) as running:
         samples += _measure("mosquitto", running, topic, MESSAGES, WINDOW)
