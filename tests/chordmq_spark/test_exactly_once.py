@@ -8,10 +8,10 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -171,26 +171,26 @@ def under_fire(stage: Stage, chance: random.Random) -> None:
     doomed = [*PARTS] * (KILLS // len(PARTS))
     chance.shuffle(doomed)
     edges = [MESSAGES * step // (KILLS + 1) for step in range(KILLS + 2)]
-    # With the first messages everybody begins, and nobody dies.
-    for part, (start, stop) in zip(["", *doomed], pairwise(edges), strict=True):
-        before = stored(stage)
-        numbers = range(start, stop)
-        sender = threading.Thread(target=send, args=(stage.node, numbers), daemon=True)
-        sender.start()
-        if part:
-            time.sleep(chance.uniform(0.0, 5.0))
-            stage.kill(part)
-        await_more(stage, sender, before if stop < MESSAGES else len(GOOD) - 1)
+    with ThreadPoolExecutor(1) as beside:
+        # With the first messages everybody begins, and nobody dies.
+        for part, (start, stop) in zip(["", *doomed], pairwise(edges), strict=True):
+            before = stored(stage)
+            sent = beside.submit(send, stage.node, range(start, stop))
+            if part:
+                time.sleep(chance.uniform(0.0, 5.0))
+                stage.kill(part)
+            await_more(stage, sent, before if stop < MESSAGES else len(GOOD) - 1)
+            sent.result()
 
 
 def send(node: RunningNode, numbers: Iterable[int]) -> None:
     asyncio.run(publish(node, numbers))
 
 
-def await_more(stage: Stage, sender: threading.Thread, before: int) -> None:
+def await_more(stage: Stage, sent: Future[None], before: int) -> None:
     """Wait until everything is sent and more is stored than before; start what has ended."""
     deadline = time.monotonic() + DEADLINE_S
-    while sender.is_alive() or stored(stage) <= before:
+    while not sent.done() or (sent.exception() is None and stored(stage) <= before):
         assert time.monotonic() < deadline, (stored(stage), before)
         stage.revive()
         time.sleep(0.2)
