@@ -28,8 +28,13 @@ class Collector(ThreadingHTTPServer):
 
     def wait_for(self, name: str) -> list[Span]:
         """Return the spans of a name, once there is one."""
-        wait_until(lambda: any(span.name == name for span in self.spans))
-        return [span for span in self.spans if span.name == name]
+        wait_until(lambda: any(span.name == name for span in list(self.spans)))
+        return [span for span in list(self.spans) if span.name == name]
+
+    def wait_for_id(self, span_id: bytes) -> Span:
+        """Return the span of an id, once it is there."""
+        wait_until(lambda: any(span.span_id == span_id for span in list(self.spans)))
+        return next(span for span in list(self.spans) if span.span_id == span_id)
 
 
 class _Handler(BaseHTTPRequestHandler):
