@@ -36,7 +36,7 @@ class Published:
         run = Run(b"orders", "orders", list(payloads), [b"\0\1"] * len(payloads), b"")
         unit = self.appends.alike(self.route, 1, 0)
         if unit is not None:
-            unit.join(run, size, told.set_result)
+            unit.join(str(client), run, size, told.set_result)
             return
         headers, prepared = self.route.headers(1)
         now_ms = self.appends.now_ms()

@@ -139,6 +139,21 @@ def test_no_local_and_retain_as_published(connect: Connect, name: str) -> None:
     client.publish(f"{name}/a/b", b"", 1, retain=True)
 
 
+def test_no_local_holds_for_messages_sent_just_before(connect: Connect, name: str) -> None:
+    """E3: MQTT-3.8.3-3, whether or not they are stored together with those of others."""
+    own, other = connect(f"{name}-c"), connect()
+    own.publish(f"{name}/a/b", b"makes the topic", 1)
+    other.subscribe(f"{name}/a/#")
+    other.post(f"{name}/a/b", b"before")
+    own.post(f"{name}/a/b", b"own")
+    own.subscribe(f"{name}/a/#", qos=1, options=4)
+    other.publish(f"{name}/a/b", b"after", 1)
+    found = own.message().payload
+    if found == b"before":
+        found = own.message().payload
+    assert found == b"after"
+
+
 def test_a_repeated_message_of_qos_2_counts_once(connect: Connect, name: str) -> None:
     """E3: MQTT-4.3.3-10: until PUBREL, the same number is the same message."""
     reader, writer = connect(), connect()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chordmq.broker.broker import Broker
@@ -46,11 +46,9 @@ class Unit:
     is_apart: bool = False
     """Whether its time or its lack of a value keeps it from a batch with others."""
 
-    def join(self, run: Run, size: int, done: Done) -> None:
+    def join(self, sender: str, run: Run, size: int, done: Done) -> None:
         """Take alike messages of another client."""
-        self.parcel.payloads += run.payloads
-        if run.raw:
-            self.parcel.packets.append(run.raw)
+        self.parcel.join(sender, run.payloads, run.raw)
         self.size += size
         self.shares.append((len(run.payloads), size, done))
 
@@ -58,14 +56,10 @@ class Unit:
         """Return each client's messages by themselves."""
         if len(self.shares) <= 1:
             return [self]
-        units, start = [], 0
-        for number, share in enumerate(self.shares):
-            payloads = self.parcel.payloads[start : start + share[0]]
-            packets = self.parcel.packets[number : number + 1]
-            parcel = replace(self.parcel, payloads=payloads, packets=packets)
-            records = self.records._replace(values=payloads)
+        units = []
+        for parcel, share in zip(self.parcel.by_sender(), self.shares, strict=True):
+            records = self.records._replace(values=parcel.payloads)
             units.append(Unit(parcel, records, self.headers, share[1], [share]))
-            start += share[0]
         return units
 
     def as_records(self) -> list[NewRecord]:

@@ -31,7 +31,7 @@ class Envelopes:
         """Return messages of QoS 0."""
         is_retained = parcel.retain and target.retain_as_published
         if self._is_shareable(parcel, start, target):
-            if parcel.version == self._version and not is_retained:
+            if parcel.packets and parcel.version == self._version and not is_retained:
                 return parcel.raw
             kind = (self._version, is_retained)
             data = parcel.written.get(kind)

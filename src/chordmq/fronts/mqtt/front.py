@@ -301,7 +301,12 @@ class MqttFront:
         """Give messages to everybody who wants them."""
         assert parcel.source is not None
         for target in self.interest.targets(parcel.name, parcel.source.partition.topic):
-            target.session.outbox.offer(parcel, target)
+            offer = target.session.outbox.offer
+            if target.no_local:  # it wants those of others
+                for one in parcel.by_sender():
+                    offer(one, target)
+            else:
+                offer(parcel, target)
 
     async def resubscribe(self, subscription: Subscription) -> None:
         """Take up a subscription that the log has kept."""

@@ -69,8 +69,32 @@ class Parcel:
     """Whether the record has no value, which MQTT shows as an empty one."""
     sender: str = ""
     """The client that has published it, as far as that is known."""
+    shares: list[tuple[str, int]] = field(default_factory=list)
+    """Where several clients have: who, and how many of the messages, in their order."""
     written: dict[tuple[object, ...], bytes] = field(default_factory=dict)
     """Packets for subscribers that want the same."""
+
+    def join(self, sender: str, payloads: list[bytes], packet: bytes) -> None:
+        """Take alike messages of another client."""
+        if not self.shares:
+            self.shares.append((self.sender, len(self.payloads)))
+        self.shares.append((sender, len(payloads)))
+        self.payloads += payloads
+        if packet:
+            self.packets.append(packet)
+
+    def by_sender(self) -> "list[Parcel]":
+        """Return each client's messages by themselves."""
+        if not self.shares:
+            return [self]
+        parcels, start = [], 0
+        for sender, count in self.shares:
+            one = Parcel(self.name, self.topic, self.payloads[start : start + count], self.qos)
+            one.base_offset, one.source = self.base_offset + start, self.source
+            one.key, one.timestamp_ms, one.sender = self.key, self.timestamp_ms, sender
+            parcels.append(one)
+            start += count
+        return parcels
 
     @property
     def raw(self) -> bytes:

@@ -49,7 +49,7 @@ def publish_run(connection: "MqttConnection", session: Session, route: "Route", 
     qos, version = (1, 0) if run.ids else (0, connection.version)
     unit = None if session.hides_own else front.appends.alike(route, qos, version)
     if unit is not None:
-        unit.join(run, size, receipt.stored)
+        unit.join(session.client_id, run, size, receipt.stored)
     else:
         unit = _unit_of_run(session, route, run, front.appends.now_ms())
         unit.parcel.version = version
@@ -64,10 +64,8 @@ def publish_run(connection: "MqttConnection", session: Session, route: "Route", 
 
 def _unit_of_run(session: Session, route: "Route", run: Run, now_ms: int) -> Unit:
     headers, prepared = route.headers(run.qos)
-    sender = ""
     if session.hides_own:
-        sender = session.client_id
-        headers += sender_of(sender)
+        headers += sender_of(session.client_id)
         prepared = prepare_headers(headers)
     parcel = Parcel(
         route.name,
@@ -77,10 +75,10 @@ def _unit_of_run(session: Session, route: "Route", run: Run, now_ms: int) -> Uni
         packets=[run.raw] if run.raw else [],
         key=route.key,
         timestamp_ms=now_ms,
-        sender=sender,
+        sender=session.client_id,
     )
     records = AlikeRecords(route.prepared_key, prepared, run.payloads)
-    return Unit(parcel, records, headers, route=None if sender else route)
+    return Unit(parcel, records, headers, route=None if session.hides_own else route)
 
 
 class Receipt(Answer):
