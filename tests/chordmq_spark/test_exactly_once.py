@@ -120,7 +120,7 @@ class Stage:
         self.driver.revive()
         self.archiver.revive()
 
-    def kill(self, part: str) -> None:
+    def kill(self, part: str, chance: random.Random) -> None:
         """Kill -9 one part; the broker and the cluster's processes come back by themselves."""
         match part:
             case "broker":
@@ -131,7 +131,7 @@ class Stage:
                 self.archiver.kill9()
             case _:
                 kind = EXECUTOR if part == "executor" else PYTHON_WORKER
-                os.kill(random.choice(self.cluster.pids(kind)), signal.SIGKILL)
+                os.kill(chance.choice(self.cluster.pids(kind)), signal.SIGKILL)
 
 
 TOOL = [sys.executable, "-m", "chordmq"]
@@ -178,7 +178,7 @@ def under_fire(stage: Stage, chance: random.Random) -> None:
             sent = beside.submit(send, stage.node, range(start, stop))
             if part:
                 time.sleep(chance.uniform(0.0, 5.0))
-                stage.kill(part)
+                stage.kill(part, chance)
             await_more(stage, sent, before if stop < MESSAGES else len(GOOD) - 1)
             sent.result()
 

@@ -1,7 +1,7 @@
 """What can be set for a node that is part of a cluster."""
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from chordmq.cluster.controller import ControllerSettings
@@ -23,7 +23,7 @@ class ClusterSettings(ControllerSettings):
     """Name of the cluster; clusters of different names can share an etcd."""
     user: str = ""
     """Who logs in to etcd; empty if it asks nobody."""
-    password: str = ""
+    password: str = field(default="", repr=False)
     """Password of that user."""
     ca: str = ""
     """File with the authority that signs etcd's certificates; empty: those of the system."""
