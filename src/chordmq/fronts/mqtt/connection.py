@@ -225,28 +225,31 @@ class MqttConnection(asyncio.Protocol):
     @property
     def has_room(self) -> bool:
         """Return whether the client takes what was sent."""
-        return not self._is_paused and self._out_bytes < WRITE_BYTES_MAX and not self._is_throttled
+        return not self._is_paused and not self._is_throttled
 
     def send(self, data: bytes) -> None:
-        """Send bytes at the end of this turn."""
+        """Send bytes at the end of this turn, or now if they are many."""
         self._out.append(data)
         self._out_bytes += len(data)
-        if not self._is_scheduled and not self._is_closed:
+        if self._out_bytes >= WRITE_BYTES_MAX:
+            self._write()
+        elif not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
             self.front.writes.add(self)
 
     def flush(self) -> None:
         """Send what there is to send."""
         self._is_scheduled = False
+        if self._out:
+            self._write()
+
+    def _write(self) -> None:
         if self._is_closed:
             return
-        was_full = self._out_bytes >= WRITE_BYTES_MAX
         if self._quotas:
             self._charge(fetched=self._out_bytes)
         out, self._out, self._out_bytes = self._out, [], 0
         self._transport.write(b"".join(out))
-        if was_full:
-            self.pump_soon()
 
     def pump_soon(self) -> None:
         """Have the outbox's `pump` called in the next turn."""
