@@ -257,6 +257,7 @@ def _measure(name: str, address: tuple[str, int], pid: int) -> list[Sample]:
         after = usage_of(pid)
         cost = (after.cpu_s - before.cpu_s, after.rss_mb, COMMAND)
         samples.append(Sample(f"{name}_{case}", rate, "msg/s", *cost))
+    os.sync()  # what the loads have written is on disk before the rate is steady
     before = usage_of(pid)
     median, slowest = latency(address)
     after = usage_of(pid)
