@@ -74,7 +74,6 @@ def walk(page: Page, node: RunningNode, alert_s: float = ALERT_S) -> None:
     page.get_by_role("button", name="Start demo devices").click()
     expect(page.get_by_role("link", name="cold-room-000")).to_be_visible()
     page.goto(f"{node.http}/#/pipeline")
-    # The page looks for alerts once, and follows them from then on if there is one.
     alerts = page.get_by_role("region", name="Alerts").locator("tbody tr")
     wait_until(lambda: page.reload() is not None and _is_there(alerts), alert_s)
 

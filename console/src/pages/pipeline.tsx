@@ -1,8 +1,8 @@
 // The Spark pipeline: how far its queries are, and what they have to say.
 import { useEffect, useState } from 'react'
-import { ApiError } from '../api'
+import { ApiError, get } from '../api'
 import { nameOf, SYSTEM_TOPIC } from '../devices'
-import { count, perSecond, readJson, time } from '../format'
+import { bytes, count, perSecond, readJson, time } from '../format'
 import { Loaded, useLoad } from '../loading'
 import type { StoredRecord } from '../model'
 import { Badge, Card, Empty, Page, Sparkline, Table } from '../parts'
@@ -21,7 +21,22 @@ async function load(signal: AbortSignal): Promise<StoredRecord[]> {
   }
 }
 
+/** What the pipeline's own process tells of a query. */
+interface Query {
+  query: string
+  running: boolean
+  batch: number
+  lag_records: number
+  failures: number
+  input_rows_per_second: number
+  processed_rows_per_second: number
+  batch_duration_milliseconds: number
+  state_rows: number
+  state_bytes: number
+}
+
 export function Pipeline() {
+  const told = useLoad((signal) => get<{ reachable: boolean; queries: Query[] }>('v1/pipeline', signal), 'pipeline', 4000)
   const groups = useLoad((signal) => loadGroups(signal), 'pipeline groups', 4000)
   const courses = useCourses(groups.data)
   return (
@@ -39,30 +54,50 @@ export function Pipeline() {
                 </Empty>
               )
             return (
-              <Table label="Queries" columns={['Query', 'State', '#Records /s', 'Course', '#Records behind']}>
+              <Table label="Queries" columns={COLUMNS}>
                 {queries.map((query) => (
-                  <tr key={query.group}>
-                    <td>
-                      <a href={link(['groups', query.group])}>{query.group.replace('pipeline-', '')}</a>
-                    </td>
-                    <td>
-                      <Badge tone={tone(query.state)}>{query.state}</Badge>
-                    </td>
-                    <td className="number">{perSecond(rates(courses.get(query.group) ?? []).at(-1) ?? 0)}</td>
-                    <td>
-                      <Sparkline values={rates(courses.get(query.group) ?? [])} label={`Records a second of ${query.group}`} />
-                    </td>
-                    <td className="number">{query.lag === null ? '–' : count(query.lag)}</td>
-                  </tr>
+                  <QueryRow
+                    key={query.group}
+                    group={query}
+                    told={told.data?.queries.find((one) => `pipeline-${one.query}` === query.group)}
+                    course={rates(courses.get(query.group) ?? [])}
+                  />
                 ))}
               </Table>
             )
           }}
         </Loaded>
-        <p className="dim">Batches, state and failures of each query are Prometheus metrics of the pipeline's own process, port 9464 of its machine.</p>
+        {told.data?.reachable === false && (
+          <p className="dim">
+            The pipeline does not answer here, so that only its places in the topics are known. Where it runs elsewhere, <code>http.pipeline</code> says where it tells its metrics.
+          </p>
+        )}
       </Card>
       <Alerts />
     </Page>
+  )
+}
+
+const COLUMNS = ['Query', 'State', '#In /s', '#Done /s', 'Course', '#Behind', '#Batch', '#Took', '#Remembers', '#Failures']
+
+function QueryRow({ group, told, course }: { group: GroupWithLag; told: Query | undefined; course: number[] }) {
+  return (
+    <tr>
+      <td>
+        <a href={link(['groups', group.group])}>{group.group.replace('pipeline-', '')}</a>
+      </td>
+      <td>{told ? <Badge tone={told.running ? 'good' : 'warn'}>{told.running ? 'runs' : 'stands still'}</Badge> : <Badge tone={tone(group.state)}>{group.state}</Badge>}</td>
+      <td className="number">{told ? perSecond(told.input_rows_per_second) : '–'}</td>
+      <td className="number">{perSecond(told ? told.processed_rows_per_second : (course.at(-1) ?? 0))}</td>
+      <td>
+        <Sparkline values={course} label={`Records a second of ${group.group}`} />
+      </td>
+      <td className="number">{group.lag === null ? '–' : count(group.lag)}</td>
+      <td className="number">{told && told.batch >= 0 ? count(told.batch) : '–'}</td>
+      <td className="number">{told ? `${(told.batch_duration_milliseconds / 1000).toFixed(1)} s` : '–'}</td>
+      <td className="number">{told ? `${count(told.state_rows)} (${bytes(told.state_bytes)})` : '–'}</td>
+      <td className="number">{told ? count(told.failures) : '–'}</td>
+    </tr>
   )
 }
 
@@ -91,14 +126,17 @@ export function rates(course: Progress[]): number[] {
 }
 
 function Alerts() {
-  const loaded = useLoad(load, 'alerts')
+  const [isQuiet, setQuiet] = useState(true)
+  const loaded = useLoad(load, 'alerts', isQuiet ? 4000 : 0)
   const [fresh, setFresh] = useState<StoredRecord[]>([])
+  useEffect(() => setQuiet(!loaded.data?.length), [loaded.data])
   useTail(loaded.data && loaded.data.length > 0 ? SYSTEM_TOPIC : null, (records) => setFresh((before) => [...before, ...records].slice(-SHOWN_MAX)))
   return (
     <Card title="Alerts" actions={<a href={link(['topics', SYSTEM_TOPIC])}>All that it writes</a>}>
       <Loaded from={loaded} what="alerts">
         {(records) => {
-          const alerts = [...records, ...fresh].filter((record) => nameOf(record).endsWith('/alerts')).slice(-SHOWN_MAX).reverse()
+          const known = new Map([...records, ...fresh].map((record) => [`${record.partition}:${record.offset}`, record]))
+          const alerts = [...known.values()].filter((record) => nameOf(record).endsWith('/alerts')).slice(-SHOWN_MAX).reverse()
           if (alerts.length === 0) return <Empty title="No alerts" />
           return (
             <Table label="Alerts" columns={['Time', 'Kind', 'Device', 'What']}>
