@@ -214,7 +214,8 @@ def fleet(node: RunningNode, api: httpx.Client, name: str) -> Iterator[paho.Clie
     for degrees in (20.5, 21.0, 21.5):
         client.publish(where, str(degrees), qos=1).wait_for_publish(20)
     api.post("/v1/topics", json={"name": "iotsphere.system"})
-    alert = {"kind": "anomaly", "device": name, "value": 99.5}
+    why = "temperature is above 60.0"
+    alert = {"kind": "anomaly", "deviceId": name, "value": 99.5, "unit": "C", "reason": why}
     record = {"value": alert, "encoding": "json", "headers": {"chordmq.topic": "x/y/alerts"}}
     api.post("/v1/topics/iotsphere.system/records", json=record).raise_for_status()
     commit = {"topic": "iotsphere.system", "partition": 0, "offset": 0}
@@ -249,7 +250,9 @@ def test_devices_clients_and_the_pipeline_are_seen(
     open_at(page, node, "pipeline")
     expect(page.get_by_role("region", name="Queries")).to_contain_text("telemetry")
     alerts = page.get_by_role("region", name="Alerts")
-    expect(alerts.locator("tr").filter(has_text=name)).to_contain_text("anomaly")
+    alert = alerts.locator("tr").filter(has_text=name)
+    expect(alert).to_contain_text("anomaly")
+    expect(alert).to_contain_text("temperature is above 60.0: 99.5 C")
 
 
 @pytest.mark.parametrize("colours", ["light", pytest.param("dark", marks=pytest.mark.slow)])

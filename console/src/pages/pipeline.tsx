@@ -157,8 +157,9 @@ export function readAlert(record: StoredRecord): { kind: string; device: string;
   if (typeof body !== 'object' || body === null) return { kind: 'alert', device: record.key ?? '', text: record.value ?? '' }
   const text = (name: string): string => (body[name] === undefined || body[name] === null ? '' : String(body[name]))
   const kind = text('kind') || text('type') || text('severity') || 'alert'
-  const device = text('device') || text('device_id') || (record.key ?? '')
-  const rest = Object.entries(body).filter(([name]) => !['kind', 'type', 'device', 'device_id'].includes(name))
+  const device = text('deviceId') || text('device') || text('device_id') || (record.key ?? '')
+  if (text('reason')) return { kind, device, text: `${text('reason')}${text('value') && `: ${text('value')} ${text('unit')}`}` }
+  const rest = Object.entries(body).filter(([name]) => !['kind', 'type', 'deviceId', 'device', 'device_id'].includes(name))
   return { kind, device, text: rest.map(([name, value]) => `${name} ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`).join(', ') }
 }
 
