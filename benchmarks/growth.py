@@ -35,6 +35,8 @@ MIB = 1 << 20
 OFFSET_COMMIT = 8
 RECORDS, RECORD_BYTES = 128, 1024
 FILTERS_AT_ONCE = 500
+FILTERS_PER_CLIENT = 1_000
+"""All messages are for the first client, so that only one is read from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +138,15 @@ def retained(peer: Peer) -> Iterator[Point]:
     writer, reader = mqtt.Client(address, "growth-w"), mqtt.Client(address, "growth-r")
     known = 0
     for count in (100, 1_000, 10_000, 100_000):
-        for number in range(known, count):
-            body = _text(b"kept/%06d" % number) + b"\0\1" + b"x" * 20
-            writer.socket.sendall(b"\x33" + bytes((len(body),)) + body)
-            writer.expect(4)
+        for start in range(known, count, FILTERS_AT_ONCE):
+            until = min(count, start + FILTERS_AT_ONCE)
+            writer.socket.sendall(b"".join(map(_retained, range(start, until))))
+            writer.expect(4 * (until - start))
         known = count
         work = Work(peer.pid)
         for number in range(1_000):
-            reader.subscribe(b"kept/%06d" % (number % count), 0)
-            reader.expect(2 + 2 + 11 + 20)
+            reader.subscribe(b"kept/all/%06d" % (number % count), 0)
+            reader.expect(2 + 2 + 15 + 20)
         yield work.point("retained messages", count, 1_000)
 
 
@@ -152,14 +154,20 @@ def filters(peer: Peer) -> Iterator[Point]:
     """Messages that one of ever more filters wants."""
     address = _mqtt_address(peer)
     reader, writer = mqtt.Client(address, "growth-f"), mqtt.Client(address, "growth-p")
-    known, chance = 0, random.Random(7)
+    known, chance, clients = 0, random.Random(7), [reader]
     for count in (1, 10, 100, 1_000, 10_000, 100_000):
         while known < count:
             until = min(count, known + FILTERS_AT_ONCE)
-            _subscribe(reader, [b"wanted/%06d/+" % number for number in range(known, until)])
+            if known >= FILTERS_PER_CLIENT * len(clients):
+                clients.append(mqtt.Client(address, f"growth-f{len(clients)}"))
+            _subscribe(
+                clients[-1], [b"wanted/all/%06d/+" % number for number in range(known, until)]
+            )
             known = until
         packets = [
-            mqtt.packet(b"wanted/%06d/x" % chance.randrange(count), 0, number)
+            mqtt.packet(
+                b"wanted/all/%06d/x" % chance.randrange(min(count, FILTERS_PER_CLIENT)), 0, number
+            )
             for number in range(REQUESTS)
         ]
         work = Work(peer.pid)
@@ -235,6 +243,11 @@ def _text(data: bytes) -> bytes:
     return struct.pack(">H", len(data)) + data
 
 
+def _retained(number: int) -> bytes:
+    body = _text(b"kept/all/%06d" % number) + b"\0\1" + b"x" * 20
+    return b"\x33" + bytes((len(body),)) + body
+
+
 def _mqtt_address(peer: Peer) -> tuple[str, int]:
     numbers = (peer.directory / "ports").read_text().split()
     return "127.0.0.1", int(numbers[4])
@@ -245,7 +258,7 @@ def _node() -> Iterator[Peer]:
     """Run a node of its own for each axis, so that none pays for another."""
     WORK.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(dir=WORK))
-    peer = start_chordmq(directory, is_open=False)
+    peer = start_chordmq(directory, ["broker.log.flush=os"], is_open=False)
     try:
         yield peer
     finally:
