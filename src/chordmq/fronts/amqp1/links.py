@@ -20,6 +20,7 @@ from chordmq.codecs.amqp1.composites import (
     Attach,
     Coordinator,
     Source,
+    Target,
 )
 from chordmq.codecs.amqp1.values import Described, Symbol
 from chordmq.errors import UnknownTopic
@@ -79,36 +80,33 @@ async def open_incoming(session: "Session", attach: Attach) -> "Link":
         address = read_address(target.address)
         await prepare(connection, address, target.capabilities or ())
     link = Incoming(session, attach.handle, address)
-    session.send(
-        Attach(
-            link_name=attach.link_name,
-            handle=attach.handle,
-            role=RECEIVER,
-            snd_settle_mode=attach.snd_settle_mode,
-            source=attach.source,
-            target=target,
-            max_message_size=connection.front.limits.message_size_max,
-        )
-    )
+    size_max = connection.front.limits.message_size_max
+    session.send(_received(attach, target, size_max))
     link.refill()
     return link
 
 
 def _control(session: "Session", attach: Attach) -> Controller:
     """Let a client begin and end transactions."""
-    session.send(
-        Attach(
-            link_name=attach.link_name,
-            handle=attach.handle,
-            role=RECEIVER,
-            snd_settle_mode=attach.snd_settle_mode,
-            source=attach.source,
-            target=Coordinator(capabilities=(Symbol(LOCAL_TRANSACTIONS),)),
-        )
-    )
+    session.send(_received(attach, Coordinator(capabilities=(Symbol(LOCAL_TRANSACTIONS),))))
     link = Controller(session, attach.handle)
     link.grant()
     return link
+
+
+def _received(
+    attach: Attach, target: Target | Coordinator, max_message_size: int | None = None
+) -> Attach:
+    """Return our end of a link on which the client sends."""
+    return Attach(
+        link_name=attach.link_name,
+        handle=attach.handle,
+        role=RECEIVER,
+        snd_settle_mode=attach.snd_settle_mode,
+        source=attach.source,
+        target=target,
+        max_message_size=max_message_size,
+    )
 
 
 async def prepare(
