@@ -36,7 +36,7 @@ class GroupMember:
     def __init__(self, client: str, bootstrap: str, topic: str, **settings: str) -> None:
         names = [f"{name.replace('_', '.')}={value}" for name, value in settings.items()]
         self.events: list[tuple[str, list[str]]] = []
-        self.values: Counter[str] = Counter()
+        self._read: list[str] = []
         self._process = subprocess.Popen(
             [*CLIENTS[client](), bootstrap, topic, *names],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
@@ -49,9 +49,14 @@ class GroupMember:
         for line in self._process.stdout:
             what, *names = line.split()
             if what == "read":
-                self.values.update(names)
+                self._read.extend(names)
             else:
                 self.events.append((what, names))
+
+    @property
+    def values(self) -> Counter[str]:
+        """Return how often each value was read so far, while more may come."""
+        return Counter(list(self._read))
 
     def partitions(self) -> set[str]:
         """Return what the member reads now, as its callbacks tell."""

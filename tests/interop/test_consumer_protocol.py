@@ -99,9 +99,10 @@ def test_members_share_partitions_and_take_over_from_one_that_is_killed(
 
 @BOTH
 def test_a_static_member_is_back_in_its_place_without_a_rebalance(
-    node: RunningNode, name: str, start: Start, client: str
+    start_node: StartNode, name: str, start: Start, client: str
 ) -> None:
-    """C4: the partitions of a static member wait for it."""
+    """C4: the partitions of a static member wait for it, as long as its session lasts."""
+    node = start_node({**QUICK, "broker.group.consumer.session.timeout.ms": "60000"})
     topic = create(node, name)
     settings = {"group_id": name, "group_protocol": "consumer"}
     other = start(client, node.bootstrap, topic, **settings)
