@@ -20,6 +20,7 @@ from chordmq.broker.payloads import Payloads
 from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.security.users import Users
+from chordmq.broker.tracing import watch
 from chordmq.clock import Clock
 from chordmq.cluster.state import Endpoint
 from chordmq.config import Config, demands_login, is_loopback, knows_certificates
@@ -260,7 +261,7 @@ class Node:
             self.broker.shared.intercept = intercept.publish
             self.broker.shared.deliver = intercept.deliver
         if self.tracing is not None:
-            self.broker.shared.intercept = self.tracing.publishing(self.broker.shared.intercept)
+            watch(self.broker, self.tracing)
             self.metrics.add(self.tracing.measures)
             stack.push_async_callback(self.tracing.close)
         # On the event loop, which owns the logs; nobody is left to be kept waiting.

@@ -2,16 +2,12 @@
 
 import asyncio
 import json
-import secrets
 import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
 import paho.mqtt.client as paho
 import pika
-import pytest
-from confluent_kafka import Consumer, Producer
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from confluent_kafka import Consumer
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -21,55 +17,9 @@ from chordmq.client.app import ConsumerApp
 from chordmq.client.consumer import Message
 from chordmq.tracing.settings import TracingSettings
 from tests.running_node import RunningNode
-from tests.tracing.collector import Collector, attributes, collecting
+from tests.tracing.collector import Collector, attributes
+from tests.tracing.traces import new_trace, produce, span_in
 from tests.waiting import wait_until
-
-
-@pytest.fixture(scope="module")
-def collector() -> Iterator[Collector]:
-    with collecting() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def traced_node(
-    collector: Collector, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningNode]:
-    settings = {"tracing.endpoint": collector.endpoint, "tracing.service": "test"}
-    running = RunningNode(tmp_path_factory.mktemp("traced"), settings)
-    try:
-        running.start()
-        yield running
-    finally:
-        running.close()
-
-
-def new_trace() -> tuple[bytes, str]:
-    """Return the id of a trace, and how a client tells of it."""
-    trace, span = secrets.token_bytes(16), secrets.token_bytes(8)
-    return trace, f"00-{trace.hex()}-{span.hex()}-01"
-
-
-def publication(collector: Collector, trace: bytes) -> Span:
-    """Return the span of what was published in a trace, once it has been told."""
-    found: list[Span] = []
-
-    def is_there() -> bool:
-        found[:] = [
-            span
-            for span in list(collector.spans)
-            if span.trace_id == trace and span.name.startswith("publish ")
-        ]
-        return bool(found)
-
-    wait_until(is_there)
-    return found[0]
-
-
-def produce(node: RunningNode, topic: str, parent: str) -> None:
-    producer = Producer({"bootstrap.servers": node.bootstrap})
-    producer.produce(topic, b"1", headers={"traceparent": parent})
-    assert producer.flush(60) == 0
 
 
 def post(url: str, body: dict[str, str], **headers: str) -> None:
@@ -100,7 +50,7 @@ def test_kafka_requests_and_what_they_publish_have_spans(
     """C15: Produce and Fetch as spans, publications in the trace that their records carry."""
     trace, parent = new_trace()
     produce(traced_node, name, parent)
-    span = publication(collector, trace)
+    span = span_in(collector, trace, "publish")
     assert span.parent_span_id.hex() == parent.split("-")[2]
     assert attributes(span)["messaging.destination.name"] == name
     request = collector.wait_for_id(span.links[0].span_id)
@@ -119,7 +69,7 @@ def test_http_continues_a_trace_and_hands_it_to_the_records(
     trace, parent = new_trace()
     post(f"{traced_node.http}/v1/topics", {"name": name})
     post(f"{traced_node.http}/v1/topics/{name}/records", {"value": "1"}, traceparent=parent)
-    assert publication(collector, trace).parent_span_id.hex() == parent.split("-")[2]
+    assert span_in(collector, trace, "publish").parent_span_id.hex() == parent.split("-")[2]
     (span,) = collector.wait_for("POST /v1/topics/{topic}/records")
     assert span.trace_id == trace
     assert headers_of(traced_node, name) == {"traceparent": parent.encode()}
@@ -138,7 +88,7 @@ def test_mqtt_and_amqp_publications_have_spans(
     client.publish(f"{name}/a", b"1", qos=1, properties=properties).wait_for_publish(60)
     client.disconnect()
     client.loop_stop()
-    assert publication(collector, trace).parent_span_id.hex() == parent.split("-")[2]
+    assert span_in(collector, trace, "publish").parent_span_id.hex() == parent.split("-")[2]
 
     trace, parent = new_trace()
     host, port = traced_node.amqp_address
@@ -149,7 +99,7 @@ def test_mqtt_and_amqp_publications_have_spans(
     told = pika.BasicProperties(headers={"traceparent": parent}, delivery_mode=2)
     channel.basic_publish("", name, b"1", told)
     connection.close()
-    assert publication(collector, trace).parent_span_id.hex() == parent.split("-")[2]
+    assert span_in(collector, trace, "publish").parent_span_id.hex() == parent.split("-")[2]
 
 
 async def test_processing_a_message_has_a_span_in_the_trace_that_it_carries(

@@ -73,6 +73,8 @@ class Shared:
     """Sees each batch before it is checked, and may change it; None where nobody wants to."""
     deliver: Callable[[str, int, list[Record]], list[Record]] | None = None
     """Sees records before they are handed out, and may change them; None as above."""
+    copied: Callable[[str, memoryview], None] | None = None
+    """Sees the batches that this node has got from their leaders; None as above."""
     payloads: Payloads | None = None
     """Encrypts for clients that cannot; None where nothing is to be encrypted."""
     decoded: DecodedBatches = field(default_factory=DecodedBatches)
@@ -309,6 +311,8 @@ class Partition(Audience):
         if base_offset != self.log.end_offset:
             raise CorruptBatch(f"{base_offset} does not follow {self.log.end_offset}")
         self.log.append(records, [header for _, header in batches])
+        if self._shared.copied is not None:
+            self._shared.copied(self.topic, records)
         for position, header in batches:
             batch = records[position : position + header.size]
             self._note(header, read_marker(batch) if header.is_control else None)

@@ -9,6 +9,7 @@ import structlog
 
 from chordmq.codecs.frames import FrameReader
 from chordmq.codecs.peer.frames import (
+    TRACE_SIZE,
     Body,
     Form,
     Head,
@@ -72,8 +73,10 @@ class Home(Protocol):
         """Raise StaleBrokerEpoch for what an earlier life of a node has sent."""
         ...
 
-    def serve(self, caller: Caller, kind: int, body: memoryview) -> Awaitable[Body]:
-        """Carry out what a node asks."""
+    def serve(
+        self, caller: Caller, kind: int, body: memoryview, trace: str = ""
+    ) -> Awaitable[Body]:
+        """Carry out what a node asks; `trace` is the traceparent that it has sent along."""
         ...
 
     def notice(self, caller: Caller, kind: int, body: memoryview) -> None:
@@ -139,7 +142,9 @@ class Link(asyncio.BufferedProtocol):
         """Return whether a frame has begun and not ended."""
         return self._reader.is_partial
 
-    def ask(self, kind: int, body: Body, timeout_s: float) -> asyncio.Future[memoryview]:
+    def ask(
+        self, kind: int, body: Body, timeout_s: float, trace: str = ""
+    ) -> asyncio.Future[memoryview]:
         """Send a request now; the future gets its answer, PeerRefused or LinkDown."""
         future: asyncio.Future[memoryview] = self._loop.create_future()
         if not self.is_open:
@@ -149,7 +154,10 @@ class Link(asyncio.BufferedProtocol):
         number = self._number
         timer = self._loop.call_later(timeout_s, self._overdue, number, timeout_s)
         self._waiting[number] = _Waiting(future, timer)
-        self._send(Form.REQUEST, kind, number, body)
+        if trace:
+            self._send(Form.TRACED, kind, number, [trace.encode("ascii"), *body])
+        else:
+            self._send(Form.REQUEST, kind, number, body)
         return future
 
     def tell(self, kind: int, body: Body) -> None:
@@ -228,7 +236,7 @@ class Link(asyncio.BufferedProtocol):
             self.close(read_refusal(body).text)
         elif self.peer is None or head.broker != self.peer.broker:
             raise DecodeError("a frame of somebody who has not said hello")
-        elif head.form == Form.REQUEST:
+        elif head.form in (Form.REQUEST, Form.TRACED):
             self._begin(head, body)
         elif head.form == Form.NOTICE:
             self._notice(head, body)
@@ -263,10 +271,12 @@ class Link(asyncio.BufferedProtocol):
         task.add_done_callback(self._serving.discard)
 
     async def _serve(self, head: Head, body: memoryview) -> None:
-        caller = Caller(head.broker, head.epoch)
+        caller, trace = Caller(head.broker, head.epoch), ""
+        if head.form == Form.TRACED:
+            trace, body = bytes(body[:TRACE_SIZE]).decode("ascii", "replace"), body[TRACE_SIZE:]
         try:
             self._home.check(caller)
-            answer = await self._home.serve(caller, head.kind, body)
+            answer = await self._home.serve(caller, head.kind, body, trace)
         except (ChordMQError, DecodeError) as error:
             self._refuse(head, type(error).__name__, str(error))
         except Exception as error:  # a fault of ours must neither end the link nor hang the caller

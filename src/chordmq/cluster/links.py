@@ -10,7 +10,7 @@ import random
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -21,6 +21,9 @@ from chordmq.clock import Clock
 from chordmq.cluster.link import Caller, Link, LinkDown
 from chordmq.codecs.peer.frames import VERSION, Body, Hello, Kind
 from chordmq.errors import DecodeError, InvalidRequest, StaleBrokerEpoch
+
+if TYPE_CHECKING:
+    from chordmq.tracing.tracing import Tracing
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +36,8 @@ SILENCE_ASKED_S = 1.0
 """After so long without a frame the other node is asked for one."""
 SILENCE_MAX_S = 4.0
 """After so long without a frame the link counts as broken."""
+UNTRACED = (Kind.PING, Kind.RING)
+"""What nodes ask each other all the time, whatever clients do."""
 REST = BreakerSettings(failures_max=5, rest_first_s=0.5, rest_most_s=4.0)
 
 Handler = Callable[[Caller, memoryview], Awaitable[Body]]
@@ -79,6 +84,8 @@ class Links:
         """Called when they cannot any more; all that was asked has failed by then."""
         self.on_refused: list[Watcher] = []
         """Called when nobody listens where a node should be: its program has ended, or begins."""
+        self.tracing: Tracing | None = None
+        """What records spans of requests; None where nobody wants them."""
         self._hello = Hello(VERSION, cluster, broker, 0, uuid)
         self._clock = clock
         self._guard = guard
@@ -144,7 +151,10 @@ class Links:
             parts = await self.serve(Caller(broker, self._hello.epoch), kind, _joined(body))
             return _joined(parts)
         link = await self._link(broker, timeout_s)
-        return await link.ask(kind, body, timeout_s)
+        if self.tracing is None or kind in UNTRACED:
+            return await link.ask(kind, body, timeout_s)
+        with self.tracing.asking(Kind(kind).name, broker) as trace:
+            return await link.ask(kind, body, timeout_s, trace)
 
     async def run(self) -> None:
         """Dial, redial and watch the links until cancelled."""
@@ -307,12 +317,17 @@ class Links:
             raise StaleBrokerEpoch(f"node {caller.broker} is in epoch {newest}")
         self._epochs[caller.broker] = caller.epoch
 
-    def serve(self, caller: Caller, kind: int, body: memoryview) -> Awaitable[Body]:
-        """Carry out what a node asks."""
+    def serve(
+        self, caller: Caller, kind: int, body: memoryview, trace: str = ""
+    ) -> Awaitable[Body]:
+        """Carry out what a node asks, in the trace that it has sent along."""
         handler = self._handlers.get(kind)
         if handler is None:
             raise InvalidRequest(f"nobody here answers requests of kind {kind}")
-        return handler(caller, body)
+        work = handler(caller, body)
+        if self.tracing is None or not trace:
+            return work
+        return self.tracing.serving(Kind(kind).name, caller.broker, trace, work)
 
     def notice(self, caller: Caller, kind: int, body: memoryview) -> None:
         """Take note of what a node tells; what nobody has asked to know is dropped."""

@@ -1,9 +1,9 @@
 """Finds the W3C trace contexts that the records of a batch carry."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from chordmq.records.batch import COMPRESSION_MASK, read_header
-from chordmq.records.record import Headers, read_records
+from chordmq.records.batch import COMPRESSION_MASK, read_header, walk
+from chordmq.records.record import Headers, Record, read_records
 
 TRACEPARENT = "traceparent"
 PARENTS_MAX = 32
@@ -26,8 +26,22 @@ def parents_in(data: memoryview) -> list[str]:
     header = read_header(data)
     if not header.attributes & COMPRESSION_MASK and TRACEPARENT.encode() not in bytes(data):
         return []
-    found = _distinct(parent_of(record.headers) for record in read_records(data))
-    return found[:PARENTS_MAX]
+    return parents_of(read_records(data))
+
+
+def parents_in_all(buffers: Iterable[memoryview]) -> list[str]:
+    """Return the different trace contexts of many batches, as `parents_in` does of one."""
+    return _distinct(
+        parent
+        for buffer in buffers
+        for position, header in walk(buffer)
+        for parent in parents_in(buffer[position : position + header.size])
+    )[:PARENTS_MAX]
+
+
+def parents_of(records: Sequence[Record]) -> list[str]:
+    """Return the different trace contexts of records, the first ones if there are many."""
+    return _distinct(parent_of(record.headers) for record in records)[:PARENTS_MAX]
 
 
 def _distinct(parents: Iterable[str | None]) -> list[str]:

@@ -1,15 +1,15 @@
-"""Spans of requests, publications and messages, told to an OpenTelemetry collector.
+"""Spans of requests, publications and deliveries, told to an OpenTelemetry collector.
 
-Nothing of this is loaded, called or asked about where tracing is off. A publication that reaches
-the log while a request is being answered ends with that request; any other ends at once.
+Nothing of this is loaded or called where tracing is off. What reaches the log, or leaves it, while
+a request is being answered ends with that request; anything else ends at once.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from opentelemetry import context, trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -22,8 +22,14 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from chordmq.errors import ChordMQError
 from chordmq.metrics import Exemplar, ExemplaryHistogram, Metric
-from chordmq.records.record import Headers
-from chordmq.tracing.parents import TRACEPARENT, parent_of, parents_in
+from chordmq.records.record import Headers, Record
+from chordmq.tracing.parents import (
+    TRACEPARENT,
+    parent_of,
+    parents_in,
+    parents_in_all,
+    parents_of,
+)
 from chordmq.tracing.settings import TracingSettings
 from chordmq.version import VERSION
 
@@ -33,19 +39,21 @@ INTERNAL_PREFIX = "__"
 SYSTEM = {"messaging.system": "chordmq"}
 
 Intercept = Callable[[str, memoryview], memoryview]
+Deliver = Callable[[str, int, list[Record]], list[Record]]
+Answer = TypeVar("Answer")
 
 _propagator = TraceContextTextMapPropagator()
 
 
 @dataclass(slots=True)
 class Request:
-    """A request under way: its span, and those of what it has published."""
+    """A request under way: its span, and those of what it has published or is handed."""
 
     front: str
     operation: str
     span: Span
     began_s: float
-    publications: list[Span] = field(default_factory=list)
+    messages: list[Span] = field(default_factory=list)
 
 
 _request: ContextVar[Request | None] = ContextVar("request", default=None)
@@ -103,10 +111,10 @@ class Tracing:
             _request.reset(token)
 
     def end(self, request: Request, now_s: float, fault: BaseException | None = None) -> None:
-        """End a request's span, those of its publications, and count how long it took."""
+        """End a request's span, those of its messages, and count how long it took."""
         if fault is not None:
             request.span.set_status(Status(StatusCode.ERROR, str(fault)))
-        for span in (*request.publications, request.span):
+        for span in (*request.messages, request.span):
             span.end()
         key = request.front, request.operation
         if key not in self._durations:
@@ -134,22 +142,78 @@ class Tracing:
             parents = parents_in(data)
         except ChordMQError:
             return  # refused by the log, which says why
-        request = _request.get()
-        attributes = {**SYSTEM, "messaging.operation.type": "send"}
-        attributes["messaging.destination.name"] = topic
-        links = [Link(request.span.get_span_context())] if request and parents else []
-        for parent in parents or [""]:
+        self._tell("publish", topic, parents or [""], _request.get())
+
+    def copied(self, topic: str, records: memoryview) -> None:
+        """Take note of batches that have come here from the leader of their partition."""
+        if not topic.startswith(INTERNAL_PREFIX):
+            self._tell("replicate", topic, _parents([records]) or [""])
+
+    def delivering(self, deliver: Deliver | None) -> Deliver:
+        """Return what sees records before they are handed out, after `deliver` has."""
+
+        def see(topic: str, partition: int, records: list[Record]) -> list[Record]:
+            if deliver is not None:
+                records = deliver(topic, partition, records)
+            if not topic.startswith(INTERNAL_PREFIX):
+                self._tell("deliver", topic, parents_of(records))
+            return records
+
+        return see
+
+    def handing_out(self, request: Request, topic: str, batches: Sequence[memoryview]) -> None:
+        """Take note of batches that a request is answered with, as they are stored.
+
+        They may have to be decompressed, so that only requests look that are recorded themselves.
+        """
+        if request.span.is_recording() and not topic.startswith(INTERNAL_PREFIX):
+            self._tell("deliver", topic, _parents(batches), request)
+
+    def _tell(
+        self, operation: str, topic: str, parents: Iterable[str], request: Request | None = None
+    ) -> None:
+        """Have a span of something done to messages in each trace, "" being none yet."""
+        about = {
+            **SYSTEM,
+            "messaging.operation.name": operation,
+            "messaging.operation.type": "send" if operation == "publish" else "receive",
+            "messaging.destination.name": topic,
+        }
+        for parent in parents:
+            links = [Link(request.span.get_span_context())] if request and parent else []
             span = self._tracer.start_span(
-                f"publish {topic}",
+                f"{operation} {topic}",
                 context=_context(parent),
-                kind=SpanKind.CONSUMER,
-                attributes=attributes,
+                kind=SpanKind.CONSUMER if operation != "deliver" else SpanKind.PRODUCER,
+                attributes=about,
                 links=links,
             )
             if request is None:
                 span.end()
             else:
-                request.publications.append(span)
+                request.messages.append(span)
+
+    @contextmanager
+    def asking(self, operation: str, broker: int) -> Iterator[str]:
+        """Have the span of a request to another node around a block; give its traceparent."""
+        with self._tracer.start_as_current_span(
+            f"ask {operation}", kind=SpanKind.CLIENT, attributes=_peer(operation, broker)
+        ):
+            carrier: dict[str, str] = {}
+            _propagator.inject(carrier)
+            yield carrier[TRACEPARENT]
+
+    async def serving(
+        self, operation: str, broker: int, parent: str, work: Awaitable[Answer]
+    ) -> Answer:
+        """Have the span of another node's request around what answers it."""
+        with self._tracer.start_as_current_span(
+            f"serve {operation}",
+            context=_context(parent),
+            kind=SpanKind.SERVER,
+            attributes=_peer(operation, broker),
+        ):
+            return await work
 
     @contextmanager
     def processing(self, topic: str, headers: Headers) -> Iterator[None]:
@@ -176,6 +240,18 @@ class Tracing:
                 for (front, operation), histogram in self._durations.items()
             ],
         )  # fmt: skip
+
+
+def _parents(batches: Iterable[memoryview]) -> list[str]:
+    """Return the traces of stored batches; none if one cannot be read, as its reader will see."""
+    try:
+        return parents_in_all(batches)
+    except ChordMQError:
+        return []
+
+
+def _peer(operation: str, broker: int) -> dict[str, str | int]:
+    return {"rpc.system": "chordmq", "rpc.method": operation, "chordmq.peer": broker}
 
 
 def _context(parent: str | None) -> context.Context | None:

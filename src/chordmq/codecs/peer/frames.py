@@ -2,8 +2,9 @@
 
 The side that dialled says HELLO first, the other answers with its own or with a REFUSAL. From then
 on both may ask: a REQUEST is answered by one ANSWER or REFUSAL with its number, in any order; a
-NOTICE is not answered. Each frame names its sender and the sender's epoch, so that what an earlier
-life of a node has sent can be told from what it says now.
+NOTICE is not answered. A TRACED request is one whose body begins with its trace. Each frame names
+its sender and the sender's epoch, so that what an earlier life of a node has sent can be told from
+what it says now.
 """
 
 import struct
@@ -23,6 +24,8 @@ _HEAD = struct.Struct(">BBxxiqQ")
 _SIZED_HEAD = struct.Struct(">iBBxxiqQ")
 
 HEAD_SIZE = _HEAD.size
+TRACE_SIZE = 55
+"""Bytes of a W3C traceparent, which begins the body of a TRACED request."""
 
 Body = Sequence[bytes | bytearray | memoryview]
 """The bytes of a frame after its head, in pieces that need not be joined to be sent."""
@@ -36,6 +39,7 @@ class Form(IntEnum):
     ANSWER = 2
     REFUSAL = 3
     NOTICE = 4
+    TRACED = 5
 
 
 class Kind(IntEnum):

@@ -1,6 +1,6 @@
 """What a handler knows about the request it answers, besides the message itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +73,8 @@ class Call:
     client: Client
     version: int
     client_id: str
+    handed_out: Callable[[str, Sequence[memoryview]], None] | None = None
+    """Sees the topic and the batches of an answer, where the node traces them."""
 
     @property
     def broker(self) -> Broker:

@@ -159,6 +159,10 @@ class Fetch:
 
     def _finish(self, found: list[tuple[Row, PartitionRecords]]) -> Buffers:
         session = self._session
+        if self._call.handed_out is not None:
+            for row, records in found:
+                if row.partition is not None:
+                    self._call.handed_out(row.partition.topic, records.buffers)
         topics = session.answer(found, self._is_full)
         if session.id == SESSIONLESS:
             session.close()

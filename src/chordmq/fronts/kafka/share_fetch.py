@@ -277,6 +277,8 @@ class ShareFetch:
             if given.taken:
                 row = self._row(place)
                 row.records = b"".join(given.batches)
+                if self._call.handed_out is not None:
+                    self._call.handed_out(cursor.partition.topic, given.batches)
                 row.acquired_records = _acquired(given.taken)
                 size_left -= len(row.records)
                 count_left -= sum(part.last - part.first + 1 for part in given.taken)

@@ -1,7 +1,9 @@
-"""Answers Produce and Fetch with a span around each, for nodes that trace."""
+"""Answers Produce, Fetch and ShareFetch with a span around each, for nodes that trace."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from chordmq.clock import Clock
@@ -12,7 +14,7 @@ from chordmq.fronts.kafka.dispatch import Api, Buffers, Result, answer
 if TYPE_CHECKING:
     from chordmq.tracing.tracing import Request, Tracing
 
-PRODUCE, FETCH = 0, 1
+PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 
 Answering = Callable[[Api, Call, memoryview, RequestHeader], Result]
 
@@ -23,10 +25,13 @@ def traced(tracing: "Tracing | None", clock: Clock) -> Answering:
         return answer
 
     def answer_traced(api: Api, call: Call, frame: memoryview, header: RequestHeader) -> Result:
-        if header.api_key not in (PRODUCE, FETCH):
+        if header.api_key not in (PRODUCE, FETCH, SHARE_FETCH):
             return answer(api, call, frame, header)
         about = {"client.address": call.client.host, "messaging.client.id": call.client_id}
         request = tracing.begin("kafka", api.name, clock.monotonic_s(), **about)
+
+        if header.api_key != PRODUCE:
+            call = replace(call, handed_out=partial(tracing.handing_out, request))
 
         def end(fault: BaseException | None = None) -> None:
             tracing.end(request, clock.monotonic_s(), fault)
