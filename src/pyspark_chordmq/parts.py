@@ -10,13 +10,14 @@ from pyspark.sql.datasource import InputPartition
 
 from chordmq.client.bulk import Bulk, Fetched, OffsetRange
 from chordmq.client.segments import read_segments
-from chordmq.records.columns import TYPES, read_columns
+from chordmq.records.columns import TYPES, find
 from pyspark_chordmq.envelopes import ENVELOPE, envelopes
 from pyspark_chordmq.options import Options
 from pyspark_chordmq.ranges import Place, split
 
-ROWS_PER_BATCH_MAX = 65_536
-"""Spark takes Arrow batches of any size, but holds one whole in memory on both sides."""
+ROWS_PER_BATCH_MAX = 8192
+"""Small enough that a batch is still in the processor's cache when it is sent, and when Spark
+turns it into rows; large enough that what each costs does not count."""
 PLACES: dict[str, pa.DataType] = {"topic": pa.string(), "partition": pa.int32()}
 KINDS = TYPES | PLACES | {"envelope": ENVELOPE}
 
@@ -69,17 +70,17 @@ def read_part(options: Options, names: list[str], part: Part) -> Iterator[pa.Rec
         whole = arrays | _places(names, part.offsets, count)
         if "envelope" in names:
             whole["envelope"] = envelopes(arrays["value"])
-        batch = pa.RecordBatch.from_arrays([whole[name] for name in names], schema=schema)
-        for begin in range(0, count, ROWS_PER_BATCH_MAX):
-            yield batch.slice(begin, ROWS_PER_BATCH_MAX)
+        yield pa.RecordBatch.from_arrays([whole[name] for name in names], schema=schema)
 
 
 def _from_log(
     options: Options, part: OffsetRange, wanted: list[str]
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
     for data, visible in _fetched(options, part):
-        columns = read_columns(data, visible.batches, wanted, start=part.start, stop=part.stop)
-        yield columns.count, columns.arrays
+        found = find(data, visible.batches, start=part.start, stop=part.stop)
+        for begin in range(0, found.count, ROWS_PER_BATCH_MAX):
+            columns = found.columns(wanted, begin, begin + ROWS_PER_BATCH_MAX)
+            yield columns.count, columns.arrays
 
 
 def _fetched(options: Options, part: OffsetRange) -> Iterator[Fetched]:

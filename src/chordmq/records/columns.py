@@ -1,13 +1,13 @@
 """Record batches as columns of Arrow, for programs that read millions of records at once.
 
-Where each record starts is found by a plain loop; everything else is done for all records together
-by NumPy, and keys and values are gathered by Arrow without touching single ones. Needs the packages
-numpy and pyarrow (`chordmq[spark]` or `chordmq[archive]`).
+Everything is done for all records together by NumPy, and keys and values are gathered by Arrow
+without touching single ones. Needs the packages numpy and pyarrow (`chordmq[spark]` or
+`chordmq[archive]`).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,14 @@ import pyarrow as pa
 from chordmq.errors import CorruptBatch
 from chordmq.records.batch import COMPRESSION_MASK, HEADER_SIZE, TIMESTAMP_APPEND, BatchHeader
 from chordmq.records.compression import DECOMPRESSED_BYTES_MAX, decompress
+from chordmq.records.positions import (
+    Longs,
+    Octets,
+    find_records,
+    read_long_varints,
+    read_varints,
+)
 from chordmq.records.record import read_headers
-
-Longs: TypeAlias = npt.NDArray[np.int64]
-Octets: TypeAlias = npt.NDArray[np.uint8]
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -33,8 +37,6 @@ TYPES: dict[str, pa.DataType] = {
 }
 """The columns that batches can be turned into, by the names that Spark's Kafka connector uses."""
 
-VARINT_BYTES_MAX = 10
-
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -44,17 +46,52 @@ class Columns:
     arrays: dict[str, pa.Array]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """All records of some batches: where they lie in one buffer, and what their batches say."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Records of some batches: where their parts lie in one buffer, out of which nothing is copied.
+
+    A key or value that stops before it starts is null.
+    """
 
     data: Octets
-    starts: Longs
-    """Where each record begins, after its size."""
-    stops: Longs
-    batch: Longs
-    """The number of each record's batch."""
-    headers: list[BatchHeader]
+    offsets: Longs
+    times: Longs
+    """In milliseconds."""
+    appended: npt.NDArray[np.int32]
+    """1 for a record with the time of its append."""
+    keys: tuple[Longs, Longs]
+    values: tuple[Longs, Longs]
+    headers: tuple[Longs, Longs]
+
+    @property
+    def count(self) -> int:
+        """Return how many records there are."""
+        return len(self.offsets)
+
+    def columns(self, names: Iterable[str], begin: int = 0, end: int | None = None) -> Columns:
+        """Return the columns of some of the records, all if it is not said which."""
+        rows = slice(begin, end)
+        try:
+            arrays = {name: self._column(name, rows) for name in names}
+        except (IndexError, UnicodeDecodeError, pa.ArrowInvalid) as error:
+            raise CorruptBatch(f"a record is malformed: {error}") from error
+        return Columns(len(self.offsets[rows]), arrays)
+
+    def _column(self, name: str, rows: slice) -> pa.Array:
+        match name:
+            case "offset":
+                return _numbers(self.offsets[rows], pa.int64())
+            case "timestamp":
+                return _numbers(self.times[rows] * 1000, TIMESTAMP)
+            case "timestampType":
+                return _numbers(self.appended[rows], pa.int32())
+            case "key":
+                return _gather(self.data, *(edge[rows] for edge in self.keys))
+            case "value":
+                return _gather(self.data, *(edge[rows] for edge in self.values))
+            case "headers":
+                return _headers(self.data, *(edge[rows] for edge in self.headers))
+        raise KeyError(name)
 
 
 def read_columns(
@@ -69,61 +106,57 @@ def read_columns(
 
     The checksums are not looked at; a record that does not fit its batch raises CorruptBatch.
     """
+    return find(data, batches, start=start, stop=stop).columns(names)
+
+
+def find(
+    data: memoryview,
+    batches: Iterable[tuple[int, BatchHeader]],
+    *,
+    start: int = 0,
+    stop: int = 2**63 - 1,
+) -> Found:
+    """Find the records with start <= offset < stop, as `read_columns` does."""
     try:
-        return _columns(_rows(data, list(batches)), list(names), start, stop)
-    except (IndexError, UnicodeDecodeError, pa.ArrowInvalid) as error:
+        return _found(data, list(batches), start, stop)
+    except IndexError as error:
         raise CorruptBatch(f"a record is malformed: {error}") from error
 
 
-def _columns(rows: _Rows, names: list[str], start: int, stop: int) -> Columns:
-    data, headers = rows.data, rows.headers
-    time, at = _varints(data, rows.starts + 1)
-    delta, at = _varints(data, at)
-    bases = np.array([one.base_offset for one in headers], dtype=np.int64)
-    offsets = delta + bases[rows.batch]
-    kept = slice(*np.searchsorted(offsets, [start, stop]))
-    key_start, key_stop, at = _spans(data, at[kept])
-    value_start, value_stop, at = _spans(data, at)
-    stops = rows.stops[kept]
-    if (at > stops).any():
-        raise CorruptBatch("a key or value is longer than its record")
-    found: dict[str, pa.Array] = {}
-    batch = rows.batch[kept]
-    for name in names:
-        match name:
-            case "offset":
-                found[name] = _numbers(offsets[kept], pa.int64())
-            case "timestamp":
-                found[name] = _numbers(_times(headers, batch, time[kept]) * 1000, TIMESTAMP)
-            case "timestampType":
-                appended = [int(bool(one.attributes & TIMESTAMP_APPEND)) for one in headers]
-                found[name] = _numbers(np.array(appended, dtype=np.int32)[batch], pa.int32())
-            case "key":
-                found[name] = _gather(data, key_start, key_stop)
-            case "value":
-                found[name] = _gather(data, value_start, value_stop)
-            case "headers":
-                found[name] = _headers(data, at, stops)
-            case _:
-                raise KeyError(name)
-    return Columns(len(stops), found)
-
-
-def _rows(data: memoryview, batches: list[tuple[int, BatchHeader]]) -> _Rows:
-    """Find every record; what was compressed is put into a buffer of its own."""
+def _found(
+    data: memoryview, batches: list[tuple[int, BatchHeader]], start: int, stop: int
+) -> Found:
     buffer, sections = _sections(data, batches)
-    starts: list[int] = []
-    stops: list[int] = []
-    for (at, end), (_, header) in zip(sections, batches, strict=True):
-        _walk(bytes(buffer[at:end]), at, header.record_count, starts, stops)
-    counts = [header.record_count for _, header in batches]
-    return _Rows(
-        np.frombuffer(buffer, dtype=np.uint8),
-        np.array(starts, dtype=np.int64),
-        np.array(stops, dtype=np.int64),
-        np.repeat(np.arange(len(batches), dtype=np.int64), counts),
-        [header for _, header in batches],
+    octets = np.frombuffer(buffer, dtype=np.uint8)
+    headers = [header for _, header in batches]
+    counts = [header.record_count for header in headers]
+    starts, stops = find_records(octets, sections, counts)
+    (time, delta, key_size), at = read_varints(octets, starts + 1, 3)
+    offsets = delta + np.repeat(_each(headers, "base_offset"), counts)
+    kept = slice(*np.searchsorted(offsets, [start, stop]))
+    key, at = _span(at[kept], key_size[kept])
+    (value_size,), at = read_varints(octets, at, 1)
+    value, at = _span(at, value_size)
+    if (at > stops[kept]).any():
+        raise CorruptBatch("a key or value is longer than its record")
+    appended = (_each(headers, "attributes") & TIMESTAMP_APPEND).astype(bool)
+    times = time + np.repeat(_each(headers, "base_timestamp"), counts)
+    if appended.any():
+        latest = np.repeat(_each(headers, "max_timestamp"), counts)
+        times = np.where(np.repeat(appended, counts), latest, times)
+    return Found(
+        data=octets,
+        offsets=offsets[kept],
+        times=times[kept],
+        appended=np.repeat(appended.astype(np.int32), counts)[kept],
+        keys=key,
+        values=value,
+        headers=(at, stops[kept]),
     )
+
+
+def _each(headers: list[BatchHeader], field: str) -> Longs:
+    return np.array([getattr(one, field) for one in headers], dtype=np.int64)
 
 
 def _sections(
@@ -143,74 +176,11 @@ def _sections(
     return memoryview(joined), sections
 
 
-def _walk(body: bytes, shift: int, count: int, starts: list[int], stops: list[int]) -> None:
-    """Follow the sizes from record to record: this alone cannot be done for all of them at once."""
-    begin, finish = starts.append, stops.append
-    at, end = 0, len(body)
-    for _ in range(count):
-        size = body[at]
-        at += 1
-        if size > 0x7F:
-            following = body[at]
-            if following > 0x7F:
-                size, at = _long_size(body, at, size)
-            else:
-                size += (following << 7) - 0x80
-                at += 1
-        begin(at + shift)
-        at += size >> 1
-        if size & 1 or at > end:
-            raise CorruptBatch("a record's size does not fit its batch")
-        finish(at + shift)
-    if at != end:
-        raise CorruptBatch("bytes follow the last record of the batch")
-
-
-def _long_size(body: bytes, at: int, byte: int) -> tuple[int, int]:
-    size, shift = byte & 0x7F, 7
-    while byte > 0x7F:
-        byte = body[at]
-        at += 1
-        size |= (byte & 0x7F) << shift
-        shift += 7
-    return size, at
-
-
-def _varints(data: Octets, at: Longs) -> tuple[Longs, Longs]:
-    """Read one number at each position; return them and the positions after them."""
-    byte = data[at].astype(np.int64)
-    number = byte & 0x7F
-    at = at + 1
-    open_ = np.flatnonzero(byte > 0x7F)
-    shift = 7
-    while len(open_):
-        if shift >= 7 * VARINT_BYTES_MAX:
-            raise CorruptBatch("a number in a record is longer than ten bytes")
-        byte = data[at[open_]].astype(np.int64)
-        number[open_] |= (byte & 0x7F) << shift
-        at[open_] += 1
-        open_ = open_[byte > 0x7F]
-        shift += 7
-    unsigned = number.view(np.uint64)
-    return (unsigned >> np.uint64(1)).view(np.int64) ^ -(number & 1), at
-
-
-def _spans(data: Octets, at: Longs) -> tuple[Longs, Longs, Longs]:
-    """Read sizes; return where the bytes after them start and stop (before the start: null)."""
-    size, at = _varints(data, at)
+def _span(at: Longs, size: Longs) -> tuple[tuple[Longs, Longs], Longs]:
+    """Return where bytes of a size start and stop, and what follows them."""
     if (size < -1).any():
         raise CorruptBatch("a key or value has a size below zero")
-    return at, at + size, at + np.maximum(size, 0)
-
-
-def _times(headers: list[BatchHeader], batch: Longs, delta: Longs) -> Longs:
-    base = np.array([one.base_timestamp for one in headers], dtype=np.int64)
-    times: Longs = base[batch] + delta
-    appended = np.array([bool(one.attributes & TIMESTAMP_APPEND) for one in headers])
-    if appended.any():
-        latest = np.array([one.max_timestamp for one in headers], dtype=np.int64)
-        times = np.where(appended[batch], latest[batch], times)
-    return times
+    return (at, at + size), at + np.maximum(size, 0)
 
 
 def _numbers(
@@ -241,7 +211,7 @@ def _gather(data: Octets, starts: Longs, stops: Longs) -> pa.Array:
 
 
 def _headers(data: Octets, at: Longs, stops: Longs) -> pa.Array:
-    counts, at = _varints(data, at)
+    counts, at = read_long_varints(data, at)
     if not counts.any():
         edges = _numbers(np.zeros(len(counts) + 1, dtype=np.int32), pa.int32())
         return pa.ListArray.from_arrays(edges, pa.nulls(0, HEADERS.value_type))
