@@ -98,14 +98,14 @@ class RunningPostgres:
     ) -> list[tuple[Any, ...]]:
         """Run one statement, or several without values, and return the rows of the last."""
         address = self.address.rpartition("/")[0] + f"/{database}"
-        with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:
+        with psycopg.connect(address, autocommit=True, connect_timeout=60) as connection:
             found = connection.execute(query, values or None)
             return found.fetchall() if found.description else []
 
     def script(self, text: str, database: str = DATABASE) -> None:
         """Run statements one after the other; each ends a line, and is a transaction."""
         address = self.address.rpartition("/")[0] + f"/{database}"
-        with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:
+        with psycopg.connect(address, autocommit=True, connect_timeout=60) as connection:
             for statement in text.split(";\n"):
                 if statement.strip():
                     connection.execute(statement)

@@ -15,7 +15,7 @@ from tests.mongodb import START_TIMEOUT_MS, mongod_path
 from tests.running_node import die_with_parent, free_port
 
 NAME = "rs0"
-READY_S = 40.0
+READY_S = 60.0
 ALREADY_INITIALIZED = 23
 LISTENING = "Waiting for connections"
 

@@ -189,10 +189,14 @@ class RunningNode:
             self._process = None
 
 
+_LIBC = ctypes.CDLL(None)
+"""Loaded here: a process that was just forked from one with threads had better load nothing."""
+
+
 def die_with_parent() -> None:
     """Have this process killed when the one that started it ends, even by kill -9."""
     pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    _LIBC.prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 _SLICE_SIZE = 700

@@ -40,7 +40,7 @@ ZEROS = {
 class Wire:
     """One connection that shows every frame; the caller decides what to send and when to read."""
 
-    def __init__(self, address: tuple[str, int], *, timeout_s: float = 20) -> None:
+    def __init__(self, address: tuple[str, int], *, timeout_s: float = 60) -> None:
         self.socket = socket.create_connection(address, timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()

@@ -6,7 +6,14 @@ from proton import Message
 from proton.reactor import DurableSubscription
 
 from tests.fronts.amqp.client import connected, publish, take, wait_for, wait_until_stored
-from tests.fronts.amqp1.client import body_of, opened, receive, send, starting_at
+from tests.fronts.amqp1.client import (
+    TIMEOUT_S,
+    body_of,
+    opened,
+    receive,
+    send,
+    starting_at,
+)
 from tests.running_node import RunningNode
 
 
@@ -25,7 +32,7 @@ def test_accepted_messages_outlive_a_crash_with_their_types(own_node: RunningNod
         for address in ("/queues/kept", "topic"):
             receiver = connection.create_receiver(address, credit=9, options=starting_at("first"))
             for number, body in enumerate(bodies):
-                found: Any = receiver.receive(timeout=30)
+                found: Any = receiver.receive(timeout=TIMEOUT_S)
                 assert (body_of(found), found.id) == (body, number)
                 assert found.properties == {"n": number}
                 receiver.accept()
@@ -39,7 +46,7 @@ def test_what_was_not_settled_comes_again_and_what_was_does_not(own_node: Runnin
         with opened(own_node) as connection:
             receiver = connection.create_receiver("/queues/work", credit=4)
             assert receive(receiver, 2) == [b"a", b"b"]
-            assert body_of(receiver.receive(timeout=30)) == b"c"
+            assert body_of(receiver.receive(timeout=TIMEOUT_S)) == b"c"
             connection.create_sender("other")  # whose answer comes after all that was said before
             wait_until_stored(own_node)
             own_node.kill9()

@@ -265,7 +265,7 @@ def test_a_group_that_was_away_resumes_after_a_crash(own_node: RunningNode, name
         "group.id": name,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": 6000,
+        "session.timeout.ms": 30_000,
         **QUICK,
     }
     sender = Sender(topic, {"bootstrap.servers": own_node.bootstrap})
@@ -291,7 +291,7 @@ def test_a_group_member_goes_on_over_a_crash(own_node: RunningNode, name: str) -
         "bootstrap.servers": own_node.bootstrap,
         "group.id": name,
         "auto.offset.reset": "earliest",
-        "session.timeout.ms": 6000,
+        "session.timeout.ms": 30_000,
         "heartbeat.interval.ms": 200,
         **QUICK,
     }

@@ -24,7 +24,9 @@ def device_records(node: RunningNode) -> list[dict[str, Any]]:
     """Return every message of devices that the log holds."""
     path = f"{node.http}/v1/topics/iotsphere.devices/records"
     found, offset = [], 0
-    while page := httpx.get(path, params={"partition": 0, "offset": offset}).json()["records"]:
+    while page := httpx.get(path, params={"partition": 0, "offset": offset}, timeout=60).json()[
+        "records"
+    ]:
         found += page
         offset = page[-1]["offset"] + 1
     return found

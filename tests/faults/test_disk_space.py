@@ -5,6 +5,7 @@ from kio.schema.errors import ErrorCode
 from tests.conftest import StartNode
 from tests.faults.test_crash import create_topic
 from tests.running_node import RunningNode
+from tests.waiting import wait_until
 from tests.wire import Wire, record_batch, stored
 
 MORE_THAN_ANY_DISK = str(1 << 60)
@@ -39,7 +40,7 @@ def test_a_disk_that_runs_low_is_warned_of(start_node: StartNode) -> None:
         assert wire.produce(topic, record_batch([b"v"])).error_code is ErrorCode.none
     assert node.metric("chordmq_disk_is_low") == 1
     assert node.metric("chordmq_writes_refused") == 0
-    assert "disk" in node.log.read_text()
+    wait_until(lambda: "disk" in node.log.read_text())
 
 
 def test_a_write_that_the_system_refuses_leaves_no_half_batch(

@@ -52,7 +52,7 @@ def test_connections_over_the_limit_of_one_address_are_refused(start_node: Start
         assert all(is_served(connection) for connection in accepted)
         assert not is_served(next(connections(node, 1, stack)))
         elsewhere = socket.create_connection(
-            node.address, timeout=20, source_address=("127.0.0.2", 0)
+            node.address, timeout=60, source_address=("127.0.0.2", 0)
         )
         assert is_served(stack.enter_context(elsewhere))
 

@@ -87,7 +87,7 @@ def over_http(fortress: Fortress, token: str) -> tuple[list[str], str]:
     """Make and change users, fail in between; return the answers, and the token that was made."""
     admin = ("admin", PASSWORD)
     texts: list[str] = []
-    with httpx.Client(base_url=fortress.node.http) as http:
+    with httpx.Client(base_url=fortress.node.http, timeout=60) as http:
         shown = ("/metrics", "/v1/info", "/v1/users")
         texts += [http.get(path, auth=admin).text for path in shown]
         http.post("/v1/users", json={"name": "new", "password": NEW}, auth=admin)

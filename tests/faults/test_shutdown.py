@@ -76,7 +76,7 @@ def test_two_nodes_cannot_share_a_data_directory(own_node: RunningNode) -> None:
     command += ["--set", "kafka.port=0", "--set", "http.port=0", "--set", "framed.port=0"]
     for front in ("mqtt", "amqp", "provider", "capnp", "grpc"):
         command += ["--set", f"{front}.port=0"]
-    second = subprocess.run(command, capture_output=True, timeout=30, check=False)
+    second = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert second.returncode != 0
     assert str(own_node.data) in (second.stdout + second.stderr).decode()
     assert own_node.is_ready()

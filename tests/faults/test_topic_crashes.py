@@ -30,12 +30,18 @@ class Admin(threading.Thread):
 
     def run(self) -> None:
         """Make one change after the other."""
+        try:
+            self._change_all()
+        finally:
+            self.busy.set()  # also if the last change was too slow to be sure of it
+
+    def _change_all(self) -> None:
         while True:
             name = self._random.choice(NAMES)
             after, futures = self._change(name)
             self.unsure = {name: after}
             try:
-                futures[name].result(5)
+                futures[name].result(60)
             except KafkaException:
                 return
             self.partitions[name], self.unsure = after, {}

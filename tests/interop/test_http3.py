@@ -85,7 +85,7 @@ async def test_a_record_goes_in_over_http2_and_comes_out_over_http3(
     port, authority = site
     trusted = ssl.create_default_context(cafile=authority)
     url = f"https://localhost:{port}"
-    async with httpx.AsyncClient(http1=False, http2=True, verify=trusted) as client:
+    async with httpx.AsyncClient(http1=False, http2=True, verify=trusted, timeout=60) as client:
         while True:
             try:
                 if (await client.get(f"{url}/ready")).status_code == 200:

@@ -43,7 +43,7 @@ def test_compressed_batches_are_stored_as_they_came(
     """C5: this client compresses only when it finds Produce 0 among the versions (KAFKA-18659)."""
     topic = create_topic()
     # A batch of few records would grow by compression, and the client then leaves it as it is.
-    together = ["-X", "linger.ms=300"]
+    together = ["-X", "linger.ms=30000", "-X", "batch.num.messages=500"]
     kcat(bootstrap, "-P", "-t", topic, "-K:", "-z", compression, *together, given=lines(500))
     assert kcat(bootstrap, "-C", "-t", topic, "-K:", "-e", "-q") == lines(500)
     partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000_000}]

@@ -62,7 +62,7 @@ def test_every_message_arrives_as_it_was_sent(
     # The messages are years old: a pass of retention must not take them away.
     settings = {"max.message.bytes": str(4 * 1024 * 1024), "retention.ms": "-1"}
     body = {"name": topic, "partitions": 1, "settings": settings}
-    assert httpx.post(f"{node.http}/v1/topics", json=body).status_code == 201
+    assert httpx.post(f"{node.http}/v1/topics", json=body, timeout=60).status_code == 201
     for sample in SAMPLES.values():
         DOORS[sender].produce(node, topic, sample)
     received = DOORS[receiver].consume(node, topic, len(SAMPLES))

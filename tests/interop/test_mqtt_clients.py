@@ -149,7 +149,8 @@ def test_paho_comes_back_to_its_session(node: RunningNode, name: str, version: A
 async def test_aiomqtt_publishes_and_receives(node: RunningNode, name: str) -> None:
     """E3: a client on asyncio."""
     host, port = node.mqtt_address
-    async with aiomqtt.Client(host, port, protocol=aiomqtt.ProtocolVersion.V5) as client:
+    version = aiomqtt.ProtocolVersion.V5
+    async with aiomqtt.Client(host, port, protocol=version, timeout=TIMEOUT_S) as client:
         await client.subscribe(f"{name}/#", qos=2)
         for number in range(20):
             await client.publish(f"{name}/a", b"%d" % number, qos=number % 3)
@@ -202,7 +203,7 @@ def test_mosquitto_clients_find_retained_messages(
         topic = f"{name}/{number}"
         mosquitto(node, "pub", "-V", version, "-q", "2", "-r", "-t", topic, "-m", str(number))
     found = mosquitto(
-        node, "sub", "-V", version, "-q", "2", "-v", "-C", "3", "-W", "15", "-t", f"{name}/#"
+        node, "sub", "-V", version, "-q", "2", "-v", "-C", "3", "-W", "50", "-t", f"{name}/#"
     )
     assert sorted(found) == [f"{name}/{number} {number}" for number in range(3)]
 
@@ -219,7 +220,7 @@ def test_mosquitto_rr_gets_its_answer(node: RunningNode, name: str) -> None:
         helper = threading.Thread(target=answer)
         helper.start()
         arguments = ["-V", "mqttv5", "-t", f"{name}/ask", "-e", f"{name}/reply", "-m", "?"]
-        assert mosquitto(node, "rr", *arguments, "-q", "1", "-W", "15") == ["42"]
+        assert mosquitto(node, "rr", *arguments, "-q", "1", "-W", "50") == ["42"]
         helper.join()
 
 

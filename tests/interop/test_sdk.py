@@ -19,9 +19,9 @@ from chordmq.records.record import NewRecord
 from tests.interop.program import ROOT, built, installed, run
 from tests.running_node import RunningNode
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
-TIMEOUT_S = 100.0
+TIMEOUT_S = 200.0
 SCENARIOS = """async ({url, name, ring}) => {
   const sdk = await import("/src/index.js")
   const scenarios = await import("/test/scenarios.js")

@@ -69,7 +69,7 @@ def librdkafka(fortress: Fortress, mechanism: str, **settings: Any) -> dict[str,
         "security.protocol": "SASL_SSL",
         "ssl.ca.location": fortress.ca,
         "sasl.mechanism": mechanism,
-        "message.timeout.ms": 3000,
+        "message.timeout.ms": 60_000,
         "log_level": 0,
     }
     if mechanism in PASSWORDS:
@@ -151,7 +151,7 @@ def test_librdkafka_is_known_by_its_certificate(
         "ssl.ca.location": str(directory / f"{ca}.pem"),
         "ssl.certificate.location": str(directory / f"{certificate}.pem"),
         "ssl.key.location": str(directory / f"{certificate}.key"),
-        "message.timeout.ms": 3000,
+        "message.timeout.ms": 60_000,
         "log_level": 0,
     }
     errors = deliver(settings, name)
@@ -228,13 +228,15 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def kafka_python(fortress: Fortress, mechanism: str, password: str, token: str) -> dict[str, Any]:
+    # A refused one asks again until its time is over.
+    patience_ms = 60_000 if password == PASSWORD else 2500
     settings = {
         "bootstrap_servers": fortress.bootstrap,
         "security_protocol": "SASL_SSL",
         "ssl_cafile": fortress.ca,
         "sasl_mechanism": mechanism,
-        "max_block_ms": 2500,
-        "bootstrap_timeout_ms": 2500,
+        "max_block_ms": patience_ms,
+        "bootstrap_timeout_ms": patience_ms,
     }
     if mechanism == "OAUTHBEARER":
         return {**settings, "sasl_oauth_token_provider": Tokens(token)}
@@ -308,9 +310,9 @@ def java_files(fortress: Fortress, directory: Path, topic: str) -> dict[str, str
         "security.protocol": "SASL_SSL",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": fortress.ca,
-        "default.api.timeout.ms": "8000",
-        "request.timeout.ms": "2000",
-        "max.block.ms": "8000",
+        "default.api.timeout.ms": "60000",
+        "request.timeout.ms": "30000",
+        "max.block.ms": "60000",
         "group.id": topic,
     }
     scram = {**sasl, "sasl.mechanism": "SCRAM-SHA-512"}
@@ -349,7 +351,12 @@ def java_files(fortress: Fortress, directory: Path, topic: str) -> dict[str, str
         # again, and the node's log has the reason.
         "stranger": (
             "TimeoutException",
-            {**mutual, "ssl.keystore.location": eves, "default.api.timeout.ms": "2000"},
+            {
+                **mutual,
+                "ssl.keystore.location": eves,
+                "default.api.timeout.ms": "2000",
+                "request.timeout.ms": "2000",
+            },
         ),
     }
     for case, (_, settings) in cases.items():

@@ -19,7 +19,8 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 def connected(node: RunningNode, **more: Any) -> Iterator[BlockingChannel]:
     """Give a channel of a connection of its own."""
     host, port = node.amqp_address
-    connection = pika.BlockingConnection(pika.ConnectionParameters(host, port, **more))
+    patience: dict[str, Any] = {"socket_timeout": TIMEOUT_S, "stack_timeout": TIMEOUT_S}
+    connection = pika.BlockingConnection(pika.ConnectionParameters(host, port, **patience | more))
     try:
         yield connection.channel()
     finally:

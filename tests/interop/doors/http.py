@@ -27,7 +27,7 @@ class Http:
             ],
             "timestamp": sample.timestamp,
         }
-        answer = httpx.post(f"{node.http}/v1/topics/{topic}/records", json=record)
+        answer = httpx.post(f"{node.http}/v1/topics/{topic}/records", json=record, timeout=60)
         assert answer.status_code == 200, answer.text
 
     def consume(self, node: RunningNode, topic: str, count: int) -> list[Sample]:
@@ -36,7 +36,7 @@ class Http:
         while len(found) < count:
             query = {"position": position, "wait_ms": "20000"}
             url = f"{node.http}/v1/topics/{topic}/records"
-            page = httpx.get(url, params=query, timeout=30).json()
+            page = httpx.get(url, params=query, timeout=60).json()
             assert page["records"], "no message came"
             found += [_sample(record) for record in page["records"]]
             position = page["position"]
@@ -57,7 +57,7 @@ class HttpRaw(Http):
         raw = [(name.encode(), value.encode()) for name, value in headers]
         raw += [(f"chordmq-header-{name}".encode(), value or b"") for name, value in sample.headers]
         url = f"{node.http}/v1/topics/{topic}/records"
-        answer = httpx.post(url, content=sample.value or b"", headers=raw)
+        answer = httpx.post(url, content=sample.value or b"", headers=raw, timeout=60)
         assert answer.status_code == 200, answer.text
 
     def consume(self, node: RunningNode, topic: str, count: int) -> list[Sample]:

@@ -44,7 +44,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  */
 public final class ClientCheck {
     private static final Duration POLL = Duration.ofMillis(500);
-    private static final long DEADLINE_MS = 30_000;
+    private static final long DEADLINE_MS = 60_000;
     /** An hour ago: young enough for every retention. */
     private static final long FIRST_TIME_MS = System.currentTimeMillis() - 3_600_000;
 
@@ -301,7 +301,7 @@ public final class ClientCheck {
     }
 
     private Admin admin() {
-        return Admin.create(properties(Map.of("request.timeout.ms", 20_000, "default.api.timeout.ms", 20_000)));
+        return Admin.create(properties(Map.of("request.timeout.ms", 60_000, "default.api.timeout.ms", 60_000)));
     }
 
     private Producer<String, String> producer(Map<String, Object> settings) {
@@ -315,7 +315,7 @@ public final class ClientCheck {
         Properties all = properties(settings);
         all.put("group.protocol", "classic");
         all.put("enable.auto.commit", false);
-        all.put("session.timeout.ms", 10_000);
+        all.put("session.timeout.ms", 30_000);
         return new KafkaConsumer<>(all, new StringDeserializer(), new StringDeserializer());
     }
 

@@ -72,7 +72,7 @@ public class ClusterCheck {
     }
 
     private static void await(String what, Check check) throws Exception {
-        long deadline = System.currentTimeMillis() + 20_000;
+        long deadline = System.currentTimeMillis() + 60_000;
         while (!holds(check)) {
             expect(System.currentTimeMillis() < deadline, what);
             Thread.sleep(20);

@@ -39,7 +39,7 @@ public final class RabbitCheck {
                 .deliveryMode(2).headers(Map.of("number", number, "long", 1L << 40, "text", "\u00fc")).build();
             channel.basicPublish(name, "a." + number, properties, bytes("m" + number));
         }
-        channel.waitForConfirmsOrDie(10_000);
+        channel.waitForConfirmsOrDie(60_000);
         channel.basicQos(10);
         BlockingQueue<String> found = new ArrayBlockingQueue<>(200);
         List<Object> headers = new ArrayList<>();
@@ -50,7 +50,7 @@ public final class RabbitCheck {
         };
         String tag = channel.basicConsume(name, false, deliver, cancelled -> { });
         for (int number = 0; number < 100; number++) {
-            expect("m" + number, found.poll(10, TimeUnit.SECONDS));
+            expect("m" + number, found.poll(60, TimeUnit.SECONDS));
         }
         expect(1L << 40, headers.get(99));
         channel.basicCancel(tag);
@@ -64,10 +64,10 @@ public final class RabbitCheck {
         BlockingQueue<Integer> returned = new ArrayBlockingQueue<>(1);
         channel.addReturnListener(message -> returned.add(message.getReplyCode()));
         channel.basicPublish("", "nowhere", true, MessageProperties.PERSISTENT_BASIC, bytes("lost"));
-        channel.waitForConfirmsOrDie(10_000);
-        expect(312, returned.poll(10, TimeUnit.SECONDS));
+        channel.waitForConfirmsOrDie(60_000);
+        expect(312, returned.poll(60, TimeUnit.SECONDS));
         channel.basicPublish("", queue, MessageProperties.PERSISTENT_TEXT_PLAIN, bytes("refused"));
-        channel.waitForConfirmsOrDie(10_000);
+        channel.waitForConfirmsOrDie(60_000);
         channel.basicReject(channel.basicGet(queue, false).getEnvelope().getDeliveryTag(), false);
         GetResponse dead = null;
         for (int attempt = 0; dead == null && attempt < 1000; attempt++) {

@@ -83,7 +83,7 @@ public final class SecurityCheck {
             consumer.assign(Set.of(partition));
             consumer.seekToBeginning(Set.of(partition));
             int found = 0;
-            for (int polls = 0; found == 0 && polls < 20; polls++) {
+            for (int polls = 0; found == 0 && polls < 120; polls++) {
                 found = consumer.poll(POLL).count();
             }
             if (found == 0) {

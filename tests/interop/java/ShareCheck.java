@@ -39,7 +39,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  */
 public final class ShareCheck {
     private static final Duration POLL = Duration.ofMillis(200);
-    private static final long DEADLINE_MS = 30_000;
+    private static final long DEADLINE_MS = 60_000;
 
     private final String bootstrap;
     private final String topic;
@@ -159,12 +159,12 @@ public final class ShareCheck {
 
     /** A consumer that asks for more time keeps its record. */
     private void renew(Admin admin) throws Exception {
-        set(admin, "share.record.lock.duration.ms", "2000");
+        set(admin, "share.record.lock.duration.ms", "5000");
         produce(0, 1);
         try (ShareConsumer<String, String> slow = consumer("explicit");
              ShareConsumer<String, String> other = consumer("implicit")) {
             ConsumerRecord<String, String> record = next(slow, any -> true);
-            long end = System.currentTimeMillis() + 5000;
+            long end = System.currentTimeMillis() + 8000;
             while (System.currentTimeMillis() < end) {
                 slow.acknowledge(record, AcknowledgeType.RENEW);
                 noErrors(slow.commitSync());

@@ -31,7 +31,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  */
 public final class TransactionCheck {
     private static final Duration POLL = Duration.ofMillis(200);
-    private static final long DEADLINE_MS = 30_000;
+    private static final long DEADLINE_MS = 60_000;
     private static final int ROUNDS = 20;
 
     private final String bootstrap;

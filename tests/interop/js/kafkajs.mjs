@@ -27,12 +27,12 @@ async function produce (topic, messages, settings = {}) {
 }
 
 async function consume (topic, groupId, count) {
-  const consumer = kafka.consumer({ groupId, sessionTimeout: 10000, maxWaitTimeInMs: 500 })
+  const consumer = kafka.consumer({ groupId, sessionTimeout: 30000, maxWaitTimeInMs: 500 })
   const records = []
   await consumer.connect()
   await consumer.subscribe({ topic, fromBeginning: true })
   try {
-    await within(30000, `consuming ${count} records`, new Promise((resolve, reject) => {
+    await within(60000, `consuming ${count} records`, new Promise((resolve, reject) => {
       consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error))
       consumer.run({
         eachMessage: async ({ message }) => {
@@ -86,7 +86,7 @@ await run({
       ok(await admin.createTopics({ topics: [{ topic, numPartitions: 2, configEntries }] }))
       strictEqual(await admin.createTopics({ topics: [{ topic, numPartitions: 2 }] }), false)
       await admin.createPartitions({ topicPartitions: [{ topic, count: 3 }] })
-      await within(20000, 'growing the topic', (async () => {
+      await within(60000, 'growing the topic', (async () => {
         for (;;) {
           const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
           if (topics[0].partitions.length === 3) return
@@ -103,7 +103,7 @@ await run({
       strictEqual((await admin.describeCluster()).brokers.length, 1)
       ok((await admin.listTopics()).includes(topic))
       await admin.deleteTopics({ topics: [topic] })
-      await within(20000, 'deleting the topic', (async () => {
+      await within(60000, 'deleting the topic', (async () => {
         while ((await admin.listTopics()).includes(topic));
       })())
     })

@@ -3,7 +3,7 @@ import mqtt from "mqtt"
 import { deepStrictEqual as equal, ok as check } from "node:assert"
 
 const [url, name, version] = process.argv.slice(2)
-const options = { protocolVersion: Number(version), reconnectPeriod: 0, connectTimeout: 15000 }
+const options = { protocolVersion: Number(version), reconnectPeriod: 0, connectTimeout: 60000 }
 const kept = { ...options, clientId: `${name}-js`, clean: false }
 if (version === "5") kept.properties = { sessionExpiryInterval: 600 }
 

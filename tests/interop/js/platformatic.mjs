@@ -28,10 +28,10 @@ async function produce (topic, first, count, compression) {
 
 async function consume (topic, groupId, mode, count) {
   const consumer = new Consumer({
-    ...connection, groupId, autocommit: false, deserializers: stringDeserializers, sessionTimeout: 10000, maxWaitTime: 500
+    ...connection, groupId, autocommit: false, deserializers: stringDeserializers, sessionTimeout: 30000, maxWaitTime: 500
   })
   try {
-    return await within(30000, `consuming ${count} records`, read(consumer, topic, mode, count))
+    return await within(60000, `consuming ${count} records`, read(consumer, topic, mode, count))
   } finally {
     await consumer.close(true)
   }
