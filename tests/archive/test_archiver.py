@@ -1,7 +1,11 @@
 """Topics of a real node into Parquet files and back."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,10 +22,29 @@ from chordmq.client.producer import Producer
 from chordmq.client.transaction import Transaction
 from chordmq.clock import SystemClock
 from chordmq.records.record import NewRecord
+from tests.cli.command_line import ENVIRONMENT
 from tests.running_node import RunningNode
 
 DAY_MS = 24 * 3600 * 1000
 NOW_MS = SystemClock().now_ms()
+
+DIE_HALFWAY = """
+import os, signal, sys
+from pathlib import Path
+from chordmq.archive.archiver import Archiver
+from chordmq.archive.table import Archive
+from chordmq.client.bulk import Bulk, BulkSettings
+
+def stop(*_: object) -> None:
+    print("files are written", flush=True)
+    sys.stdin.read()
+
+Archive.add = stop
+bootstrap, directory, topic = sys.argv[1:]
+with Bulk(BulkSettings(bootstrap=bootstrap)) as broker:
+    Archiver(broker, Archive(Path(directory))).archive(topic)
+"""
+"""An archiver that never gets to say which files it has written."""
 
 
 @pytest.fixture
@@ -92,6 +115,41 @@ def test_a_crash_between_files_and_table_repeats_nothing(
         fill(node, name, rows(10, start=40))
         archiver.archive(name)
     assert stored(archive, name) == list(range(50))
+    assert len(list(archive.folder(name).rglob("*.parquet*"))) == len(archive.files(name).paths)
+
+
+@contextmanager
+def process(*command: str) -> Iterator[subprocess.Popen[str]]:
+    """Run Python beside the test, and kill it if it has not ended after."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, *command], stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=ENVIRONMENT
+    ) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def test_a_second_archiver_waits_for_the_first_and_takes_over_when_that_is_killed(
+    node: RunningNode, name: str, archive: Archive
+) -> None:
+    """P5, P6: two on one topic neither remove each other's files nor archive a record twice."""
+    fill(node, name, rows(40))
+    where = (node.bootstrap, str(archive.directory))
+    with process("-c", DIE_HALFWAY, *where, name) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "files are written\n", first.communicate()
+        written = list(archive.folder(name).rglob("*.parquet"))
+        options = ("--bootstrap", where[0], "--directory", where[1])
+        with process("-m", "chordmq", "archive", "run", name, *options) as second:
+            assert second.stderr is not None
+            assert f"waiting for process {first.pid}" in second.stderr.readline()
+            assert all(path.exists() for path in written)
+            first.send_signal(signal.SIGKILL)
+            _, told = second.communicate(timeout=60)
+            assert second.returncode == 0, told
+    assert stored(archive, name) == list(range(40))
     assert len(list(archive.folder(name).rglob("*.parquet*"))) == len(archive.files(name).paths)
 
 

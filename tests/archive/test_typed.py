@@ -1,5 +1,6 @@
 """Typed tables: files of others in Iceberg tables that know how far they are."""
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -75,6 +76,7 @@ def test_files_that_are_replaced_stay_for_their_readers_for_an_hour(tables: Type
     silver = tables.readings("plant")
     old, lost = a_file(silver, 0), a_file(silver, 9)
     silver.add([old], {0: 1})
+    os.utime(old.parents[1], (0, 0))
     silver.replace([str(old)], [new := a_file(silver, 0)], source=7)
     assert (silver.paths(), silver.ends, silver.source) == ([str(new)], {0: 1}, 7)
     now_s = SystemClock().now_ms() / 1000

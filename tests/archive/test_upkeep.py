@@ -1,8 +1,10 @@
 """An archive that is looked after: fewer files, the same rows, and only the days wanted."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 import pyarrow as pa
 import pytest
@@ -15,7 +17,9 @@ from chordmq.archive.upkeep import compacted, expired
 from chordmq.client.bulk import Bulk, BulkSettings, OffsetRange
 from chordmq.clock import SystemClock
 from tests.archive.test_archiver import NOW_MS, fill, rows, stored
+from tests.archive.test_table import TOPIC, a_file
 from tests.running_node import RunningNode
+from tests.waiting import wait_until
 
 TODAY = datetime.fromtimestamp(NOW_MS / 1000, UTC).date()
 
@@ -55,6 +59,42 @@ def test_files_that_are_large_enough_are_left_alone(archive: Archive, name: str)
     assert compacted(archive, name, rows_max=5) == 0
     compacted(archive, name, rows_max=20)
     assert order(archive, name) == list(range(60))
+
+
+def test_readers_see_every_record_once_while_many_files_are_joined_in_steps(
+    tmp_path: Path,
+) -> None:
+    """P5: 40 files of a partition and day become four and then one, beside a reader."""
+    done = Event()
+    readings: list[list[int]] = []
+
+    def read() -> None:
+        own = Archive(tmp_path)
+        while not done.is_set():
+            chunks = archived(own, Wanted(topic=TOPIC, into=""))
+            places = [dict(record.headers) for chunk in chunks for record in chunk]
+            readings.append([int(place["chordmq.origin.offset"] or b"") for place in places])
+        own.close()
+
+    archive = Archive(tmp_path)
+    small = [a_file(archive, start, start + 10) for start in range(0, 400, 10)]
+    archive.add(TOPIC, small, {0: 400})
+    with ThreadPoolExecutor(1) as beside:
+        reader = beside.submit(read)
+        try:
+            wait_until(lambda: bool(readings) or reader.done())
+            assert compacted(archive, TOPIC, rows_max=100) == 40
+            assert len(archive.files(TOPIC).paths) == 4
+            assert compacted(archive, TOPIC, rows_max=1_000) == 4
+            assert len(archive.files(TOPIC).paths) == 1
+            seen = len(readings)
+            # One may have begun before; the one after it sees what is left.
+            wait_until(lambda: len(readings) >= seen + 2 or reader.done())
+        finally:
+            done.set()
+        reader.result(60)
+    assert all(reading == list(range(400)) for reading in readings)
+    archive.close()
 
 
 def test_days_that_nobody_wants_are_dropped(archive: Archive, name: str) -> None:

@@ -59,7 +59,11 @@ class Archiver:
 
     def archive(self, topic: str) -> Moved:
         """Archive everything that is committed now and not archived yet."""
-        self._archive.sweep(topic, self._clock.now_ms() / 1000)
+        with self._archive.changing(topic):
+            self._archive.sweep(topic, self._clock.now_ms() / 1000)
+            return self._archive_rest(topic)
+
+    def _archive_rest(self, topic: str) -> Moved:
         done = self._archive.ends(topic)
         places = self._broker.places_of([topic])
         first = self._broker.offsets(dict.fromkeys(places, EARLIEST_TIME))

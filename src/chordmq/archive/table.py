@@ -2,20 +2,24 @@
 
 How far each partition is archived stands in the summary of the snapshot that adds its files, so
 that both become true at once. A file that no snapshot names is left over from a crash and removed.
+Whoever changes a topic is alone with it: `with archive.changing(topic)`.
 """
 
+import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table import FileScanTask, Table
 
 from chordmq.archive.files import SUFFIX, ArchivedFile, named
+from chordmq.locks import locked
 from chordmq.records.columns import TYPES
 
 NAMESPACE = "chordmq"
@@ -42,13 +46,17 @@ class Files:
         return [named(path) for path in self.paths]
 
 
-class Archive:
-    """All archived topics below one directory."""
+class TableNameTaken(Exception):
+    """Two topics whose names differ only in dots, dashes and `_` cannot share an archive."""
 
-    def __init__(self, directory: Path) -> None:
+
+class Archive:
+    """All archived topics below one directory; `tell` hears whom a change has to wait for."""
+
+    def __init__(self, directory: Path, tell: Callable[[str], None] = lambda _: None) -> None:
         self.directory = directory.absolute()
+        self._tell = tell
         self._catalog = open_catalog(self.directory)
-        self._catalog.create_namespace_if_not_exists(NAMESPACE)
 
     def close(self) -> None:
         """Close the catalogue."""
@@ -75,6 +83,14 @@ class Archive:
         """Return where the files of a topic lie."""
         return self.directory / "topics" / topic
 
+    @contextmanager
+    def changing(self, topic: str) -> Iterator[None]:
+        """Wait until nobody else changes a topic, and keep others out within the block."""
+        locks = self.directory / "locks"
+        locks.mkdir(exist_ok=True)
+        with locked(locks / f"{topic}.lock", self._tell):
+            yield
+
     def add(self, topic: str, paths: Sequence[Path], ends: Mapping[int, int]) -> None:
         """Take in files, and note how far their partitions are archived with them."""
         table = self._find(topic) or self._create(topic)
@@ -88,12 +104,13 @@ class Archive:
         """Put new files in the place of old ones at once; how far the archive goes stays."""
         table = self._find(topic)
         assert table is not None, "nothing of the topic is archived"
+        retire(old)
         exchange(table, old, new, noted(ends_of(table)))
 
     def sweep(self, topic: str, now_s: float) -> int:
         """Remove files that do not belong to the table, and return how many there were.
 
-        One whose rows are in a larger file by now is left for an hour to those who read it.
+        One whose rows are in a larger file now is left for an hour to those who read it.
         """
         files = self.files(topic)
         known = {Path(path) for path in files.paths}
@@ -109,25 +126,44 @@ class Archive:
 
     def _find(self, topic: str) -> Table | None:
         try:
-            return self._catalog.load_table(f"{NAMESPACE}.{table_name(topic)}")
+            table = self._catalog.load_table(f"{NAMESPACE}.{table_name(topic)}")
         except NoSuchTableError:
             return None
+        return table if table.properties[TOPIC] == topic else None
 
     def _create(self, topic: str) -> Table:
+        name = table_name(topic)
         location = f"file://{self.directory / 'tables' / topic}"
-        return self._catalog.create_table(
-            f"{NAMESPACE}.{table_name(topic)}",
-            SCHEMA,
-            location=location,
-            properties={TOPIC: topic, **ONE_ATTEMPT},
-        )
+        properties = {TOPIC: topic, **ONE_ATTEMPT}
+        try:
+            return self._catalog.create_table(
+                f"{NAMESPACE}.{name}", SCHEMA, location=location, properties=properties
+            )
+        except TableAlreadyExistsError:
+            raise TableNameTaken(
+                f"{self.directory} has a table {name} of another topic; give {topic} a directory "
+                "of its own"
+            ) from None
 
 
 def open_catalog(directory: Path) -> SqlCatalog:
     """Return the catalogue of the tables below a directory, which is made if it is not there."""
-    directory.mkdir(parents=True, exist_ok=True)
-    uri = f"sqlite:///{directory / 'catalog.sqlite'}"
-    return SqlCatalog(NAMESPACE, uri=uri, warehouse=f"file://{directory}")
+    path = directory / "catalog.sqlite"
+    if not path.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        with locked(directory / "catalog.lock"):
+            if not path.exists():
+                unfinished = path.with_suffix(".part")
+                unfinished.unlink(missing_ok=True)
+                catalog = _catalog(unfinished)
+                catalog.create_namespace(NAMESPACE)
+                catalog.close()
+                unfinished.replace(path)
+    return _catalog(path)
+
+
+def _catalog(path: Path) -> SqlCatalog:
+    return SqlCatalog(NAMESPACE, uri=f"sqlite:///{path}", warehouse=f"file://{path.parent}")
 
 
 def exchange(
@@ -144,6 +180,13 @@ def exchange(
         for path in new:
             one = parquet_file_to_data_file(table.io, change.table_metadata, f"file://{path}")
             update.append_data_file(one)
+
+
+def retire(paths: Iterable[str | Path]) -> None:
+    """Begin the hour for which files, or folders of them, are left to their readers."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            os.utime(path)
 
 
 def path_of(task: FileScanTask) -> str:

@@ -26,6 +26,7 @@ from chordmq.archive.table import (
     noted,
     open_catalog,
     path_of,
+    retire,
     table_name,
 )
 
@@ -110,6 +111,7 @@ class TypedTable:
         self, old: Collection[str], new: Sequence[Path], *, source: int | None = None
     ) -> None:
         """Put new files in the place of old ones at once; how far the table goes stays."""
+        retire({self.folder / self._batch(path) for path in old})
         said = noted(self.ends)
         self._change(old, new, said if source is None else said | {SOURCE: str(source)})
 
@@ -122,12 +124,16 @@ class TypedTable:
 
         Each batch is a folder. One that no snapshot names is left over from a crash.
         """
-        known = {Path(path).relative_to(self.folder).parts[0] for path in self.paths()}
+        known = set(map(self._batch, self.paths()))
         batches = [one for one in self.folder.glob("*") if one.name not in known]
         gone = [one for one in batches if now_s - one.stat().st_mtime >= READERS_S]
         for one in gone:
             shutil.rmtree(one)
         return len(gone)
+
+    def _batch(self, path: str) -> str:
+        """Return the name of the folder of the batch that a file came with."""
+        return Path(path).relative_to(self.folder).parts[0]
 
 
 class TypedTables:

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from datetime import date
-from itertools import groupby
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -19,40 +18,51 @@ def compacted(archive: Archive, topic: str, rows_max: int = ROWS_PER_FILE_MAX) -
 
     Each join is one snapshot of the table: readers see the old files or the new one, never both.
     """
-    folders: dict[tuple[int, Path], list[ArchivedFile]] = defaultdict(list)
-    for one in archive.files(topic).named:
-        folders[one.partition, Path(one.path).parent].append(one)
-    joined = 0
-    for (partition, folder), files in folders.items():
-        for bundle in _bundles(sorted(files, key=lambda one: one.start), rows_max):
-            whole = OffsetRange(topic, partition, bundle[0].start, bundle[-1].stop)
-            paths = [one.path for one in bundle]
-            rows = read_rows(paths, pc.scalar(True))
-            archive.replace(topic, paths, [write_file(folder / file_name(whole), rows)])
-            joined += len(paths)
-    return joined
+    with archive.changing(topic):
+        folders: dict[tuple[int, Path], list[ArchivedFile]] = defaultdict(list)
+        for one in archive.files(topic).named:
+            folders[one.partition, Path(one.path).parent].append(one)
+        joined = 0
+        for files in folders.values():
+            for bundle in _bundles(sorted(files, key=lambda one: one.start), rows_max):
+                _join(archive, bundle)
+                joined += len(bundle)
+        return joined
+
+
+def _join(archive: Archive, bundle: list[ArchivedFile]) -> None:
+    first, last = bundle[0], bundle[-1]
+    whole = OffsetRange(first.topic, first.partition, first.start, last.stop)
+    paths = [one.path for one in bundle]
+    joined = write_file(
+        Path(first.path).with_name(file_name(whole)), read_rows(paths, pc.scalar(True))
+    )
+    archive.replace(first.topic, paths, [joined])
 
 
 def _bundles(files: list[ArchivedFile], rows_max: int) -> list[list[ArchivedFile]]:
     """Return neighbours that fit into one file together; one alone stays as it is."""
+    bundles: list[list[ArchivedFile]] = []
     total = 0
-    numbers = []
     for one in files:
-        total += pq.read_metadata(one.path).num_rows
-        numbers.append(total // rows_max)
-    groups = groupby(zip(numbers, files, strict=True), key=lambda pair: pair[0])
-    bundles = [[one for _, one in group] for _, group in groups]
+        rows = pq.read_metadata(one.path).num_rows
+        if not bundles or total + rows > rows_max:
+            bundles.append([])
+            total = 0
+        bundles[-1].append(one)
+        total += rows
     return [bundle for bundle in bundles if len(bundle) > 1]
 
 
 def expired(archive: Archive, topic: str, before: date) -> int:
     """Drop the files of all days before one; return how many there were."""
-    old = [path for path in archive.files(topic).paths if _day(path) < before]
-    if old:
-        archive.replace(topic, old, [])
-    for path in old:
-        Path(path).unlink(missing_ok=True)
-    return len(old)
+    with archive.changing(topic):
+        old = [path for path in archive.files(topic).paths if _day(path) < before]
+        if old:
+            archive.replace(topic, old, [])
+        for path in old:
+            Path(path).unlink(missing_ok=True)
+        return len(old)
 
 
 def _day(path: str) -> date:

@@ -10,7 +10,15 @@ import typer
 
 from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address
-from chordmq.cli.output import EXIT_USAGE, fail, progress, say, show_json, show_table
+from chordmq.cli.output import (
+    EXIT_REFUSED,
+    EXIT_USAGE,
+    fail,
+    progress,
+    say,
+    show_json,
+    show_table,
+)
 from chordmq.cli.running import run
 
 if TYPE_CHECKING:
@@ -53,6 +61,8 @@ def run_(
 ) -> None:
     """Archive what is committed and not archived yet; each record once, whatever dies meanwhile.
 
+    Whoever else changes the topic's archive meanwhile is waited for, and waits in turn.
+
     With --keep-days the topics' own retention is switched off: a log is then only ever cut where
     the archive has been, however late the archive is.
 
@@ -62,12 +72,14 @@ def run_(
     """
     installed_or_fail()
     from chordmq.archive.archiver import Archiver
-    from chordmq.archive.table import Archive
+    from chordmq.archive.table import Archive, TableNameTaken
     from chordmq.client.bulk import Bulk, BulkSettings
     from chordmq.client.errors import ClientError
 
-    archive = Archive(directory)
-    settings = BulkSettings(bootstrap=address(bootstrap), connection=connection())
+    archive = Archive(directory, tell=say)
+    settings = BulkSettings(
+        bootstrap=address(bootstrap), connection=connection(), open_patience_s=0.0
+    )
     try:
         if keep_days is not None:
             run(keep_all(topics, settings.bootstrap))
@@ -81,8 +93,8 @@ def run_(
                 if not every:
                     return
                 time.sleep(every)
-    except ClientError as error:
-        fail(str(error), 1, as_json=as_json)
+    except (ClientError, TableNameTaken) as error:
+        fail(str(error), EXIT_REFUSED, as_json=as_json)
     finally:
         archive.close()
 
@@ -212,7 +224,7 @@ def archived_or_fail(topic: str, directory: Path) -> "Archive":
     installed_or_fail()
     from chordmq.archive.table import Archive
 
-    archive = Archive(directory)
+    archive = Archive(directory, tell=say)
     if topic not in archive.topics():
         fail(f"{topic} is not archived below {directory}", EXIT_USAGE)
     return archive

@@ -41,7 +41,9 @@ def sql(
     from chordmq_spark.settings import PipelineSettings
     from chordmq_spark.sql import register, register_typed
 
-    settings = BulkSettings(bootstrap=address(bootstrap), connection=connection())
+    settings = BulkSettings(
+        bootstrap=address(bootstrap), connection=connection(), open_patience_s=0.0
+    )
     words = set(_WORD.findall(query))
     with Bulk(settings) as broker:
         topics = {name for name, _ in broker.places_like(".*") if table_name(name) in words}

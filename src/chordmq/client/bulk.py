@@ -67,6 +67,8 @@ class BulkSettings:
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)
     read_committed: bool = True
     fail_on_data_loss: bool = True
+    open_patience_s: float = PATIENCE_S
+    """People who wait for an answer want to know at once that nobody is there."""
 
 
 class DataLost(Exception):
@@ -91,9 +93,11 @@ class Bulk:
     def __enter__(self) -> Self:
         """Reach a broker, or raise CannotConnect."""
         cluster = Cluster(self._settings.bootstrap, self._settings.connection)
+        reach = partial(cluster.refresh, [])
         try:
-            self._runner.run(cluster.retrying(cluster.open, _RETRIABLE, PATIENCE_S))
+            self._runner.run(cluster.retrying(reach, _RETRIABLE, self._settings.open_patience_s))
         except BaseException:
+            cluster.close()
             self._runner.close()
             raise
         self._cluster = cluster
