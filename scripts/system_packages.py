@@ -49,6 +49,7 @@ GROUPS: dict[str, dict[str, Present]] = {
         "mosquitto": lambda: Path("/usr/sbin/mosquitto").exists(),
         "slapd": lambda: Path("/usr/sbin/slapd").exists(),
         "nftables": lambda: Path("/usr/sbin/nft").exists(),
+        "debootstrap": lambda: Path("/usr/sbin/debootstrap").exists(),
     },
     # Peers that only benchmarks need.
     "bench": {"nats-server": lambda: Path("/usr/sbin/nats-server").exists()},

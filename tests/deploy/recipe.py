@@ -1,85 +1,111 @@
-"""Carries out stages of a Dockerfile in a plain directory, where no container engine can be had."""
+"""Carries out the stages of a Dockerfile in clean roots, where no container engine can be had."""
 
+import copy
 import os
 import re
 import shutil
 import subprocess
-import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-STEP_TIMEOUT_S = 900
-ROOTS = ("/src", "/opt/chordmq", "/var/lib/chordmq")
-"""What the recipe names from the root on; here it lies below the directory of its stage."""
+from tests.deploy.roots import CERTIFICATES, PATH, base, copied, inside
+
+STEP_TIMEOUT_S = 1500
+TRUSTING = {"PIP_CERT": CERTIFICATES, "NODE_EXTRA_CA_CERTS": CERTIFICATES}
+"""What steps are told beyond the recipe: that those are trusted whom this machine trusts."""
 
 
 @dataclass(slots=True)
 class Stage:
-    """One stage: a directory that stands for its root, and what it has set."""
+    """One stage: its root, and what its steps have set."""
 
     root: Path
     directory: str = "/"
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=lambda: {"PATH": PATH})
     user: str = "0"
     entry: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    ports: list[int] = field(default_factory=list)
     health: list[str] = field(default_factory=list)
 
     def place(self, path: str) -> Path:
         """Return where a path of the image lies; one that is relative is below the directory."""
         return self.root / os.path.normpath(Path("/", self.directory, path)).lstrip("/")
 
-    def meant(self, text: str) -> str:
-        """Return a command or a value with the paths that it has here."""
-        pattern = "|".join(map(re.escape, ROOTS))
-        return re.sub(rf"(?<![\w./])({pattern})\b", rf"{self.root}\1", text)
-
-    def variables(self) -> dict[str, str]:
-        """Return the environment of its commands; the image's Python and Node are ours."""
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        outer = {**os.environ, "PATH": path}
-        outer.pop("PYTHONPATH", None)
-        known = {**outer}
-        for name, value in self.environment.items():
-            known[name] = self.meant(re.sub(r"\$(\w+)", lambda one: known[one[1]], value))
-        return known
+    def inside(self, command: Sequence[str], **variables: str) -> list[str]:
+        """Return how to run a command as the stage would."""
+        return inside(
+            self.root, command, user=self.user, directory=self.directory,
+            variables={**self.environment, **variables},
+        )  # fmt: skip
 
 
-def carry_out(recipe: Path, context: Path, below: Path, last: str) -> dict[str, Stage]:
-    """Carry out every stage up to the last one that is named, and return them by name."""
-    text = re.sub(r"^#.*\n", "", recipe.read_text(), flags=re.MULTILINE)
+def carry_out(recipe: Path, context: Path, below: Path) -> dict[str, Stage]:
+    """Carry out every stage, and return them by name."""
     stages: dict[str, Stage] = {}
     stage = Stage(below)
-    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
-        word, _, rest = line.strip().partition(" ")
+    for word, rest in _steps(recipe):
         if word == "FROM":
-            if last in stages:
-                break
-            stage = stages[rest.split()[-1]] = Stage(below / rest.split()[-1])
-            stage.root.mkdir(parents=True)
-        elif word:
-            _step(word, rest, stage, stages, context)
+            origin, _, name = rest.split()
+            stage = stages[name] = _begun(stages.get(origin), below / name)
+            copied(stages[origin].root if origin in stages else base(origin), stage.root)
+        elif word == "COPY":
+            _copy(rest, stage, stages, context)
+        elif word == "RUN":
+            command = stage.inside(["/bin/sh", "-c", rest], **TRUSTING)
+            subprocess.run(command, check=True, timeout=STEP_TIMEOUT_S)
+        else:
+            _set(word, rest, stage)
+            stage.place(".").mkdir(parents=True, exist_ok=True)
     return stages
 
 
-def _step(word: str, rest: str, stage: Stage, stages: dict[str, Stage], context: Path) -> None:
+def described(recipe: Path) -> dict[str, Stage]:
+    """Return the stages as the recipe describes them, without any files."""
+    stages: dict[str, Stage] = {}
+    stage = Stage(Path())
+    for word, rest in _steps(recipe):
+        if word == "FROM":
+            origin, _, name = rest.split()
+            stage = stages[name] = _begun(stages.get(origin), Path())
+        elif word not in ("COPY", "RUN"):
+            _set(word, rest, stage)
+    return stages
+
+
+def _steps(recipe: Path) -> Iterator[tuple[str, str]]:
+    """Yield what each step of a recipe does, and with what."""
+    text = re.sub(r"^#.*\n", "", recipe.read_text(), flags=re.MULTILINE)
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+        if line.strip():
+            word, _, rest = line.strip().partition(" ")
+            yield word, rest
+
+
+def _begun(origin: Stage | None, root: Path) -> Stage:
+    """Return a stage with all that its origin has set, if that is another stage."""
+    return Stage(root) if origin is None else replace(copy.deepcopy(origin), root=root)
+
+
+def _set(word: str, rest: str, stage: Stage) -> None:
+    """Take a step that says how commands are run."""
     if word == "WORKDIR":
         stage.directory = rest
-        stage.place(".").mkdir(parents=True, exist_ok=True)
-    elif word == "COPY":
-        _copy(rest, stage, stages, context)
-    elif word == "RUN" and not rest.startswith("useradd "):  # nobody is to be added to this machine
-        subprocess.run(
-            ["bash", "-ec", stage.meant(rest)], cwd=stage.place("."), env=stage.variables(),
-            check=True, timeout=STEP_TIMEOUT_S,
-        )  # fmt: skip
-    elif word == "ENV":
-        stage.environment |= dict(pair.split("=", 1) for pair in rest.split())
     elif word == "USER":
         stage.user = rest
+    elif word == "ENV":
+        for name, value in (pair.split("=", 1) for pair in rest.split()):
+            known = re.sub(r"\$(\w+)", lambda one: stage.environment[one[1]], value)
+            stage.environment[name] = known
     elif word in ("ENTRYPOINT", "CMD"):
-        stage.entry += _listed(rest)
+        setattr(stage, "entry" if word == "ENTRYPOINT" else "arguments", _listed(rest))
+    elif word == "EXPOSE":
+        stage.ports += map(int, rest.split())
     elif word == "HEALTHCHECK":
         stage.health = _listed(rest.partition("CMD ")[2])
+    else:
+        assert word in ("VOLUME", "STOPSIGNAL"), f"what does {word} do?"
 
 
 def _copy(rest: str, stage: Stage, stages: dict[str, Stage], context: Path) -> None:
