@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from chordmq.records.record import Headers
 
@@ -76,21 +75,8 @@ class Inbox(Protocol):
         ...
 
 
-class MessageBrokerAdapter(Protocol):
-    """A broker; connects when it has to. All of its methods raise DriverErrors."""
-
-    async def __aenter__(self) -> Self:
-        """Begin; nothing is connected yet."""
-        ...
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close all connections."""
-        ...
+class MessageBrokerAdapter(AbstractAsyncContextManager["MessageBrokerAdapter"], Protocol):
+    """A broker, open within its block; connects when it has to. Its methods raise DriverErrors."""
 
     async def publish(self, messages: Sequence[Message]) -> None:
         """Return when the broker has stored all of them, in their order."""

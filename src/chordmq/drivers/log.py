@@ -13,8 +13,7 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from chordmq.broker.names import Names, is_filter, literal_topic, name_of, named, without_name
@@ -26,6 +25,7 @@ from chordmq.client.distinct import ID_HEADER, id_of
 from chordmq.client.errors import BrokerRefused, ClientError, Closed, DeliveryTimedOut
 from chordmq.client.membership import GroupSettings
 from chordmq.client.offsets import EARLIEST, LATEST, Start, TopicPartition
+from chordmq.client.opened import Opened
 from chordmq.client.producer import Producer, ProducerSettings
 from chordmq.client.progress import Progress
 from chordmq.client.security import Security
@@ -57,7 +57,7 @@ class Place(NamedTuple):
     offset: int
 
 
-class LogDriver:
+class LogDriver(Opened):
     """One cluster; `kafka://user:password@host:9092,other:9092?tls_ca=ca.pem`."""
 
     def __init__(self, address: str) -> None:
@@ -67,19 +67,13 @@ class LogDriver:
         self._producer: Producer | None = None
         self._opening = asyncio.Lock()
 
-    async def __aenter__(self) -> Self:
+    async def _open(self) -> None:
         """Begin; nothing is connected yet."""
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         """Close all connections."""
         try:
-            await self._stack.__aexit__(kind, error, trace)
+            await self._stack.__aexit__(None if error is None else type(error), error, None)
         except ClientError:
             pass  # of messages that `publish` has told to be not stored
 

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import aio_pika
 from aio_pika.abc import (
@@ -18,6 +17,7 @@ from aiormq.exceptions import AMQPError, ChannelInvalidStateError, PublishError
 from pamqp.common import FieldTable, FieldValue
 
 from chordmq.broker.subscriptions import matches
+from chordmq.client.opened import Opened
 from chordmq.drivers.adapter import ClientType, Delivery, Inbox, Message, Subscription
 from chordmq.drivers.errors import Refused, Unavailable
 from chordmq.drivers.routing_keys import ROOT, binding_of, key_of, links_to, name_of
@@ -38,7 +38,7 @@ QUEUES: dict[ClientType, FieldTable] = {
 """How a queue is made, by who reads it."""
 
 
-class RabbitDriver:
+class RabbitDriver(Opened):
     """One broker; `rabbitmq://user:password@host:5672/virtual-host`, or `rabbitmqs` with TLS."""
 
     def __init__(self, address: str) -> None:
@@ -49,18 +49,12 @@ class RabbitDriver:
         self._is_broken = False
         self._opening = asyncio.Lock()
 
-    async def __aenter__(self) -> Self:
+    async def _open(self) -> None:
         """Begin; nothing is connected yet."""
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         """Close the connection."""
-        await self._close()
+        await self._disconnect()
 
     async def publish(self, messages: Sequence[Message]) -> None:
         """Return when the broker has confirmed all of them."""
@@ -101,12 +95,12 @@ class RabbitDriver:
     async def _connected(self) -> AbstractConnection:
         async with self._opening:
             if self._connection is None or self._connection.is_closed or self._is_broken:
-                await self._close()
+                await self._disconnect()
                 self._connection = await aio_pika.connect(self._address, timeout=TIMEOUT_S)
                 self._is_broken = False
             return self._connection
 
-    async def _close(self) -> None:
+    async def _disconnect(self) -> None:
         connection, self._connection, self._exchange = self._connection, None, None
         if connection is not None:
             await _closed(connection)

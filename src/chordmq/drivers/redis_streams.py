@@ -9,8 +9,7 @@ import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import msgspec
@@ -22,6 +21,7 @@ from redis.exceptions import TimeoutError as TimedOut
 
 from chordmq.broker.names import Names
 from chordmq.broker.subscriptions import matches
+from chordmq.client.opened import Opened
 from chordmq.drivers.adapter import ClientType, Delivery, Inbox, Message, Subscription
 from chordmq.drivers.errors import Refused, Unavailable
 from chordmq.drivers.room import Room
@@ -73,7 +73,7 @@ class Written(msgspec.Struct, array_like=True):
     headers: Headers = ()
 
 
-class RedisDriver:
+class RedisDriver(Opened):
     """One server; `redis://user:password@host:6379/0?redelivery_ms=30000&length_max=1000000`."""
 
     def __init__(self, address: str) -> None:
@@ -92,16 +92,10 @@ class RedisDriver:
         self._publish = self.redis.register_script(PUBLISH)
         self._names = Names()
 
-    async def __aenter__(self) -> Self:
+    async def _open(self) -> None:
         """Begin; nothing is connected yet."""
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         """Close all connections."""
         await self.redis.aclose()
 
