@@ -44,6 +44,8 @@ class Options:
     push_filters: bool = False
     data_directory: str = ""
     """The directory of a node on this machine, whose files are read instead of asking it."""
+    local_files: bool = True
+    """Whether files are read where a task finds those of the broker itself on its machine."""
     archive: str = ""
     """The directory of an archive, for what the log no longer has."""
     read_committed: bool = True
@@ -100,6 +102,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         columns=_listed(options, "columns"),
         push_filters=_flag(options, "pushFilters", False),
         data_directory=options.get("datadirectory", ""),
+        local_files=_flag(options, "localFiles", True),
         archive=options.get("archive", ""),
         read_committed=_isolation(options),
         group=options.get("group", options.get("kafka.group.id", "")),

@@ -1,6 +1,6 @@
 """What one task reads, and where from: a node's files, the broker, or the archive."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from chordmq.client.bulk import Bulk, Fetched, OffsetRange
-from chordmq.client.segments import read_segments
+from chordmq.client.segments import logs_in_sight, read_segments
 from chordmq.records.columns import TYPES, find
 from pyspark_chordmq.envelopes import ENVELOPE, envelopes
 from pyspark_chordmq.options import Options
@@ -18,6 +18,8 @@ from pyspark_chordmq.ranges import Place, split
 ROWS_PER_BATCH_MAX = 8192
 """Small enough that a batch is still in the processor's cache when it is sent, and when Spark
 turns it into rows; large enough that what each costs does not count."""
+ROWS_FROM_FILES_MIN = 20_000
+"""To read fewer, it is not worth while to ask where the files are."""
 PLACES: dict[str, pa.DataType] = {"topic": pa.string(), "partition": pa.int32()}
 KINDS = TYPES | PLACES | {"envelope": ENVELOPE}
 
@@ -85,15 +87,29 @@ def _from_log(
 
 def _fetched(options: Options, part: OffsetRange) -> Iterator[Fetched]:
     """Yield what a node's files have, if they are here, and the rest as the broker sends it."""
-    offset = part.start
     if options.data_directory:
-        directory = Path(options.data_directory)
-        for chunk in read_segments(directory, part, committed=options.read_committed):
-            offset = chunk.visible.next_offset
-            yield chunk
-    if offset < part.stop:
-        with Bulk(options.bulk()) as broker:
-            yield from broker.fetch(replace(part, start=offset))
+        logs = Path(options.data_directory) / "topics"
+        part = yield from _stored(options, part, logs)
+    if not part.size:
+        return
+    with Bulk(options.bulk()) as broker:
+        if options.local_files and part.size >= ROWS_FROM_FILES_MIN:
+            logs_found = logs_in_sight(broker, part)
+            if logs_found is not None:
+                part = yield from _stored(options, part, logs_found)
+        if part.size:
+            yield from broker.fetch(part)
+
+
+def _stored(
+    options: Options, part: OffsetRange, logs: Path
+) -> Generator[Fetched, None, OffsetRange]:
+    """Yield what files have of a range, and return the rest of it."""
+    offset = part.start
+    for chunk in read_segments(logs, part, committed=options.read_committed):
+        offset = min(chunk.visible.next_offset, part.stop)
+        yield chunk
+    return replace(part, start=offset)
 
 
 def _from_archive(part: Part, wanted: list[str]) -> Iterator[tuple[int, dict[str, pa.Array]]]:

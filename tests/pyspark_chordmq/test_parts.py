@@ -1,5 +1,7 @@
 """What a task reads is the same from the broker, from its files and from the archive."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +11,12 @@ from confluent_kafka.admin import AdminClient
 from chordmq.archive.archiver import Archiver
 from chordmq.archive.table import Archive
 from chordmq.client.bulk import Bulk, BulkSettings, DataLost, OffsetRange
+from pyspark_chordmq import parts
 from pyspark_chordmq.options import Options
 from pyspark_chordmq.parts import KINDS, Part, planned, read_part
 from pyspark_chordmq.reader import BatchReader
 from tests.archive.test_archiver import NOW_MS, fill, rows
+from tests.client.test_segments import transact
 from tests.running_node import RunningNode
 
 NAMES = list(KINDS)
@@ -36,8 +40,8 @@ def archive(node: RunningNode, name: str, tmp_path: Path) -> str:
 
 def read(options: Options) -> list[dict[str, object]]:
     reader = BatchReader(options, NAMES)
-    parts = reader.partitions()
-    return [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+    tasks = reader.partitions()
+    return [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
 
 
 def test_files_and_broker_give_the_same_rows(node: RunningNode, name: str) -> None:
@@ -49,6 +53,52 @@ def test_files_and_broker_give_the_same_rows(node: RunningNode, name: str) -> No
     direct = [row for batch in read_part(nobody, NAMES, whole) for row in batch.to_pylist()]
     assert direct == read(wire)
     assert [row["offset"] for row in direct] == list(range(ROWS))
+
+
+def fail(*_: object) -> None:
+    raise AssertionError("the broker was asked for records")
+
+
+def test_files_of_a_broker_on_the_same_machine_are_read_without_being_asked_to(
+    node: RunningNode, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2: nobody has to say where they are, unless he wants every record over the wire."""
+    monkeypatch.setattr(parts, "ROWS_FROM_FILES_MIN", ROWS)
+    fill(node, name, rows(ROWS), partitions=1)
+    options = Options(bootstrap=node.bootstrap, topics=(name,), start="earliest")
+    wire = read(replace(options, local_files=False))
+    with monkeypatch.context() as patched:
+        patched.setattr(Bulk, "fetch", fail)
+        assert read(options) == wire
+        with pytest.raises(AssertionError, match="asked for records"):
+            read(replace(options, local_files=False))
+    monkeypatch.setattr(parts, "ROWS_FROM_FILES_MIN", ROWS + 1)
+    monkeypatch.setattr(parts, "logs_in_sight", fail)
+    assert read(options) == wire, "so few rows are not worth the question"
+
+
+def test_records_whose_files_go_while_a_task_reads_come_from_the_broker(
+    node: RunningNode, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2, C3: and those of an aborted transaction do not come at all."""
+    monkeypatch.setattr(parts, "ROWS_FROM_FILES_MIN", 1)
+    fill(node, name, rows(ROWS), partitions=1)
+    transact(node, name, aborted=True)
+    fill(node, name, rows(ROWS))
+    copied = tmp_path / f"{name}-0"
+    shutil.copytree(node.data / "topics" / f"{name}-0", copied)
+
+    def gone(_: Bulk, part: OffsetRange) -> Path:
+        for log in copied.glob("*.log"):
+            log.unlink()
+        return tmp_path
+
+    options = Options(bootstrap=node.bootstrap, topics=(name,), start="earliest")
+    expected = read(replace(options, local_files=False))
+    assert [row["offset"] for row in expected] == [*range(ROWS), *range(ROWS + 2, 2 * ROWS + 2)]
+    assert read(options) == expected, "the files end before the transaction"
+    monkeypatch.setattr(parts, "logs_in_sight", gone)
+    assert read(options) == expected
 
 
 def test_the_archive_goes_on_before_the_log_in_one_space_of_offsets(
@@ -77,14 +127,14 @@ def test_what_neither_has_is_lost_unless_that_is_allowed(
     with pytest.raises(DataLost, match="the archive has 0 to 49"):
         planned(strict, [wanted], first)
     lenient = Options(bootstrap=node.bootstrap, archive=archive, fail_on_data_loss=False)
-    parts = planned(lenient, [wanted], first)
-    assert [(one.offsets.start, one.offsets.stop) for one in parts] == [(0, 20), (20, 40), (40, 50)]
+    tasks = planned(lenient, [wanted], first)
+    assert [(one.offsets.start, one.offsets.stop) for one in tasks] == [(0, 20), (20, 40), (40, 50)]
 
 
 def test_large_ranges_are_split_and_small_ones_are_not() -> None:
     options = Options(bootstrap="", rows_per_task=100, tasks_min=1)
-    parts = planned(options, [OffsetRange("t", 0, 0, 250), OffsetRange("t", 1, 5, 15)], {})
-    assert [(one.offsets.partition, one.offsets.size) for one in parts] == [
+    tasks = planned(options, [OffsetRange("t", 0, 0, 250), OffsetRange("t", 1, 5, 15)], {})
+    assert [(one.offsets.partition, one.offsets.size) for one in tasks] == [
         (0, 83),
         (0, 83),
         (0, 84),

@@ -20,6 +20,11 @@ from chordmq.codecs.kafka.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
+from chordmq.codecs.kafka.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 from chordmq.codecs.kafka.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -28,7 +33,7 @@ from chordmq.codecs.kafka.messages.fetch import (
     PartitionData,
 )
 from chordmq.codecs.kafka.messages.metadata import MetadataResponseTopic
-from chordmq.records.batch import BatchHeader
+from chordmq.records.batch import BatchHeader, read_header
 
 T = TypeVar("T")
 
@@ -169,6 +174,31 @@ class Bulk:
         answer = await connection.call(request, DeleteRecordsResponse)
         check(answer.topics[0].partitions[0].error_code, f"{topic} partition {partition}")
 
+    def logs_of(self, topic: str, partition: int) -> str:
+        """Return the directory where the leader of a partition keeps its logs."""
+
+        async def ask() -> DescribeLogDirsResponse:
+            leader = await self.cluster.node(await self.cluster.leader(topic, partition))
+            asked = [DescribableLogDirTopic(topic, [partition])]
+            return await leader.call(DescribeLogDirsRequest(asked), DescribeLogDirsResponse)
+
+        answer = self.run(self._retrying(ask))
+        check(answer.error_code, "log directories")
+        return next((row.log_dir for row in answer.results if row.topics), "")
+
+    def batch_at(self, topic: str, partition: int, offset: int) -> bytes:
+        """Return the batch with an offset, be it a marker's; nothing if there is none to read."""
+        part = OffsetRange(topic, partition, offset, offset + 1)
+
+        async def ask() -> PartitionData:
+            return await self._answer(await self._ask(part, offset, room=1, wait_ms=0))
+
+        data = bytes(self.run(self._retrying(ask)).records or b"")
+        if not data:
+            return b""
+        header = read_header(data)
+        return data[: header.size] if header.base_offset <= offset < header.next_offset else b""
+
     def fetch(self, part: OffsetRange) -> Iterator[Fetched]:
         """Yield answers that cover a range; the next one is under way while one is looked at."""
         offset, empty = part.start, 0
@@ -199,7 +229,7 @@ class Bulk:
             if offset < part.stop:
                 room = _room(len(data) / passed, part.stop - offset) if passed > 0 else room
                 ahead = self.run(self._ask(part, offset, room))
-            if wanted := _overlapping(found, part):
+            if wanted := overlapping(found, part):
                 yield Fetched(data, found._replace(batches=wanted))
 
     def _again(self, part: OffsetRange, offset: int) -> "asyncio.Future[FetchResponse]":
@@ -229,10 +259,14 @@ class Bulk:
         return following
 
     async def _ask(
-        self, part: OffsetRange, offset: int, room: int = FETCH_BYTES
+        self,
+        part: OffsetRange,
+        offset: int,
+        room: int = FETCH_BYTES,
+        wait_ms: int = FETCH_WAIT_MS,
     ) -> "asyncio.Future[FetchResponse]":
         request = FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS,
+            max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=room,
             isolation_level=int(self._settings.read_committed),
@@ -274,7 +308,8 @@ def _room(bytes_per_offset: float, offsets: int) -> int:
     return max(FETCH_BYTES_MIN, min(FETCH_BYTES, int(bytes_per_offset * offsets)))
 
 
-def _overlapping(found: Visible, part: OffsetRange) -> list[tuple[int, BatchHeader]]:
+def overlapping(found: Visible, part: OffsetRange) -> list[tuple[int, BatchHeader]]:
+    """Return the batches that have offsets of a range."""
     return [
         (position, header)
         for position, header in found.batches

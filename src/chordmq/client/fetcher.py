@@ -284,7 +284,7 @@ def visible_batches(data: memoryview, aborted: Iterable[AbortedTransaction]) -> 
     pending = deque(sorted(aborted, key=lambda one: one.first_offset))
     hidden: set[int] = set()
     following = 0
-    for position, header in walk(_whole(data)):
+    for position, header in walk(whole_batches(data)):
         verify(data, position, header)
         while pending and pending[0].first_offset <= header.last_offset:
             hidden.add(pending.popleft().producer_id)
@@ -296,7 +296,7 @@ def visible_batches(data: memoryview, aborted: Iterable[AbortedTransaction]) -> 
     return Visible(batches, following)
 
 
-def _whole(data: memoryview) -> memoryview:
+def whole_batches(data: memoryview) -> memoryview:
     """Cut off a last batch that the broker sent only in part, as Kafka may."""
     position = 0
     while len(data) - position >= LENGTH_END:
