@@ -1,7 +1,8 @@
 """Takes the pictures of the console's pages for docs/: `python -m scripts.screenshots`.
 
 It starts everything as `chordmq up` does, with demo devices and a few messages of a shop, waits
-until the pipeline tells of its queries, and opens each page in Chromium.
+until the pipeline tells of its queries, and opens each page in Chromium. A tree of nodes and a
+cluster are started for the pages that show them.
 """
 
 import argparse
@@ -11,7 +12,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,19 @@ import httpx
 
 from benchmarks.browser import chromium
 from benchmarks.peers import FRONTS, ROOT, free_port
+from tests.cluster.running_cluster import RunningCluster
+from tests.running_node import RunningNode
+from tests.topology.running_registry import RunningRegistry
 
-PAGES = {
-    "overview": "", "topics": "topics", "queues": "queues", "clients": "clients",
-    "topology": "topology", "devices": "devices", "device": "devices/cold-room-000",
-    "pipeline": "pipeline", "security": "security", "settings": "settings",
-}  # fmt: skip
 SIZE = {"width": 1280, "height": 800}
 PATIENCE_S = 240.0
 SETTLE_MS = 6_000
 """Until curves have a course, and what is asked for has come."""
+
+NODES = 5
+"""Of the cluster: enough for the ring to have fingers."""
+PLACES = {"head-office": "ROOT", "north": "L2", "south": "L2", "oslo": "POS", "rome": "POS"}
+"""Nodes of the tree and what they are in it, parents first."""
 
 
 class NotReady(Exception):
@@ -37,23 +42,68 @@ class NotReady(Exception):
 
 def main() -> None:
     """Take the chosen pictures."""
+    known = [name for pages in SCENES.values() for name in pages]
     parser = argparse.ArgumentParser(prog="python -m scripts.screenshots", description=__doc__)
-    parser.add_argument("pages", nargs="*", metavar="PAGE", help=f"of {', '.join(PAGES)}")
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help=f"of {', '.join(known)}")
     parser.add_argument("--to", type=Path, default=ROOT / "docs" / "img")
     options = parser.parse_args()
-    if unknown := {*options.pages} - {*PAGES}:
+    if unknown := {*options.pages} - {*known}:
         parser.error(f"no such page: {', '.join(sorted(unknown))}")
-    with tempfile.TemporaryDirectory() as directory, running(Path(directory)) as ports:
+    with chromium() as browser:
+        page = browser.new_page(viewport=SIZE)  # type: ignore[arg-type]  # a dict will do
+        for scene, pages in SCENES.items():
+            chosen = [name for name in pages if name in (options.pages or pages)]
+            if not chosen:
+                continue
+            with tempfile.TemporaryDirectory() as directory, scene(Path(directory)) as site:
+                for name in chosen:
+                    page.goto(f"{site}/#/{pages[name]}")
+                    page.wait_for_timeout(SETTLE_MS)
+                    page.screenshot(path=options.to / f"console_{name}.png")
+                    print(options.to / f"console_{name}.png")
+
+
+@contextmanager
+def everything(directory: Path) -> Iterator[str]:
+    """Run all that one machine can: a node, its pipeline, demo devices and a shop; give its URL."""
+    with running(directory) as ports:
         site = f"http://127.0.0.1:{ports['http']}"
         fill(site)
-        with demo(ports["mqtt"]), chromium() as browser:
+        with demo(ports["mqtt"]):
             until(lambda: bool(ask(site, "/v1/pipeline").get("queries")), "the pipeline's queries")
-            page = browser.new_page(viewport=SIZE)  # type: ignore[arg-type]  # a dict will do
-            for name in options.pages or PAGES:
-                page.goto(f"{site}/#/{PAGES[name]}")
-                page.wait_for_timeout(SETTLE_MS)
-                page.screenshot(path=options.to / f"console_{name}.png")
-                print(options.to / f"console_{name}.png")
+            yield site
+
+
+@contextmanager
+def tree(directory: Path) -> Iterator[str]:
+    """Run a head office, two regions below it and a branch in each; give the URL of a region."""
+    registry = RunningRegistry(directory / "registry")
+    nodes: list[RunningNode] = []
+    try:
+        registry.start()
+        for name, role in PLACES.items():
+            settings = {"registry": registry.url, "node": name, "role": role, "topics": "orders"}
+            node = RunningNode(
+                directory / name, {f"pipes.{key}": text for key, text in settings.items()}
+            )
+            nodes.append(node)
+            node.start()
+            until(partial(is_registered, registry.url, name), name)
+        fill(nodes[0].http)
+        until(lambda: bool(ask(nodes[1].http, "/v1/pipes")["pipes"]), "what is copied")
+        yield nodes[1].http
+    finally:
+        for node in nodes:
+            node.close()
+        registry.kill9()
+
+
+@contextmanager
+def ring(directory: Path) -> Iterator[str]:
+    """Run a cluster with a few topics; give the URL of one of its nodes."""
+    with RunningCluster(directory, NODES) as cluster:
+        fill(cluster.nodes[1].http)
+        yield cluster.nodes[1].http
 
 
 @contextmanager
@@ -111,6 +161,11 @@ def is_ready(site: str) -> bool:
     return True
 
 
+def is_registered(registry: str, name: str) -> bool:
+    """Return whether a node has its place in the tree."""
+    return name in ask(registry, "/v1/topology")["nodes"]
+
+
 def until(holds: Callable[[], bool], what: str) -> None:
     """Wait for something."""
     deadline_s = time.monotonic() + PATIENCE_S
@@ -118,6 +173,18 @@ def until(holds: Callable[[], bool], what: str) -> None:
         if time.monotonic() > deadline_s:
             raise NotReady(f"{what}: not within {PATIENCE_S:g} s")
         time.sleep(0.5)
+
+
+SCENES: dict[Callable[[Path], AbstractContextManager[str]], dict[str, str]] = {
+    everything: {
+        "overview": "", "topics": "topics", "queues": "queues", "clients": "clients",
+        "devices": "devices", "device": "devices/cold-room-000", "pipeline": "pipeline",
+        "security": "security", "settings": "settings",
+    },
+    tree: {"topology": "topology"},
+    ring: {"cluster": "cluster"},
+}  # fmt: skip
+"""What is to run for which pages, and where each page is."""
 
 
 if __name__ == "__main__":

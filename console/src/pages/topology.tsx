@@ -60,7 +60,7 @@ export function Topology() {
           seen.members.length === 0 ? (
             <Empty title="This node stands alone">
               <p>
-                A node gets a parent when it is told where the registry is: <code>chordmq registry serve</code>, then <code>--set topology.registry=…</code> on each node.
+                A node gets a parent when it is told where the registry is: <code>chordmq registry serve</code>, then <code>--set pipes.registry=…</code> on each node.
               </p>
             </Empty>
           ) : (
