@@ -19,8 +19,16 @@ CASES: list[dict[str, Any]] = [
         "environment": {"CHORDMQ_KAFKA_CONNECTIONS_MAX": 5},
         "storage": {"className": "fast"},
         "serviceMonitor": True,
-        "pipeline": {"enabled": True, "mongodb": "mongodb://m"},
+        "pipeline": {"enabled": True, "mongodb": "mongodb://m", "loginSecret": "login"},
         "gateways": {"enabled": True},
+    },
+    {
+        "tlsSecret": "certificates",
+        "pipeline": {
+            "enabled": True,
+            "loginSecret": "login",
+            "sparkApplication": {"enabled": True, "executors": 5},
+        },
     },
 ]
 """Values that together switch on everything that the chart can make."""
@@ -64,7 +72,7 @@ def _block(
         elif text == "end":
             return out, tokens
         elif text.startswith("if "):
-            inner, tokens = _block(tokens, scope, live=live and bool(_value(text[3:], scope)))
+            inner, tokens = _block(tokens, scope, live=live and _holds(text[3:], scope))
             out += inner
         elif match := _RANGE.fullmatch(text):
             rows = _value(match[3], scope) if live else {}
@@ -94,6 +102,11 @@ def _expression(text: str, scope: dict[str, Any]) -> str:
         else:
             raise CannotRender(one)
     return shown
+
+
+def _holds(text: str, scope: dict[str, Any]) -> bool:
+    path = text.removeprefix("not ")
+    return bool(_value(path, scope)) == (path == text)
 
 
 def _value(path: str, scope: dict[str, Any]) -> Any:

@@ -77,11 +77,35 @@ def test_the_chart_makes_objects_whose_parts_fit(values: dict[str, Any]) -> None
         labels = one["spec"]["template"]["metadata"]["labels"]
         assert one["spec"]["selector"]["matchLabels"].items() <= labels.items()
     node = sets["demo"]["spec"]["template"]["spec"]["containers"][0]
-    settle({row["name"]: row["value"] for row in node["env"]})
     ports = {port["name"] for port in node["ports"]}
-    assert {node["readinessProbe"]["httpGet"]["port"]} <= ports
+    for one in objects:
+        if one["kind"] == "Service":
+            assert {port["name"] for port in one["spec"]["ports"]} <= ports
+    assert {node[f"{kind}Probe"]["httpGet"]["port"] for kind in ("readiness", "liveness")} <= ports
+    assert ("replicas" in sets["demo"]["spec"]) != ("HorizontalPodAutoscaler" in kinds)
     assert kinds.count("ServiceMonitor") == int(bool(values.get("serviceMonitor")))
-    assert ("demo-pipeline" in sets) == bool(values.get("pipeline"))
+    on_operator = values.get("pipeline", {}).get("sparkApplication")
+    assert ("demo-pipeline" in sets) == (bool(values.get("pipeline")) and not on_operator)
+    assert kinds.count("SparkApplication") == int(bool(on_operator))
+
+
+@pytest.mark.parametrize("values", CASES)
+def test_the_nodes_of_the_chart_have_tls_at_every_door_or_at_none(values: dict[str, Any]) -> None:
+    """B8, C8: with a secret nothing listens beyond the pod that anybody could listen to."""
+    (node,) = (
+        one["spec"]["template"]["spec"]["containers"][0]
+        for one in render(CHART, values)
+        if one["kind"] == "StatefulSet" and one["metadata"]["name"] == "demo"
+    )
+    config = settle({row["name"]: row["value"] for row in node["env"]})
+    wanted = bool(values.get("tlsSecret"))
+    for front in ("kafka", "http", "framed", "amqp", "mqtt", "peer"):
+        assert getattr(config, front).host == "0.0.0.0"
+        assert getattr(config, front).tls.is_on == wanted, front
+    assert config.mqtt.plain != wanted
+    assert (node["readinessProbe"]["httpGet"].get("scheme") == "HTTPS") == wanted
+    for front in ("provider", "capnp", "grpc"):
+        assert getattr(config, front).host == "127.0.0.1"
 
 
 def test_the_unit_of_systemd_is_sound() -> None:
