@@ -215,5 +215,8 @@ def spark_or_fail() -> None:
     """End with what to install if Spark or Java is missing."""
     if find_spec("pyspark") is None:
         fail("Spark is not installed; run: pip install 'chordmq[spark]'", EXIT_USAGE)
-    if which("java") is None and not os.environ.get("JAVA_HOME"):
+    home = os.environ.get("JAVA_HOME")
+    if home and which("java", path=f"{home}/bin") is None:
+        fail(f"JAVA_HOME is {home}, where there is no Java", EXIT_USAGE)
+    if not home and which("java") is None:
         fail("Spark needs Java 17; on Debian: apt install openjdk-17-jre-headless", EXIT_USAGE)

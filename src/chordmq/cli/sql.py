@@ -10,6 +10,7 @@ from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address
 from chordmq.cli.output import EXIT_REFUSED, EXIT_USAGE, fail, show_json, show_table
 from chordmq.cli.pipeline import spark_or_fail
+from chordmq.cli.running import run
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 
@@ -35,8 +36,8 @@ def sql(
     spark_or_fail()
     from pyspark.errors import PySparkException
 
-    from chordmq.archive.table import Archive, table_name
-    from chordmq.client.bulk import Bulk, BulkSettings
+    from chordmq.archive.table import Archive
+    from chordmq.client.bulk import BulkSettings
     from chordmq_spark.session import start_spark
     from chordmq_spark.settings import PipelineSettings
     from chordmq_spark.sql import register, register_typed
@@ -44,24 +45,25 @@ def sql(
     settings = BulkSettings(
         bootstrap=address(bootstrap), connection=connection(), open_patience_s=0.0
     )
+    live = run(_topics(settings.bootstrap), as_json=as_json)
+    archive = Archive(directory) if directory.exists() else None
     words = set(_WORD.findall(query))
-    with Bulk(settings) as broker:
-        topics = {name for name, _ in broker.places_like(".*") if table_name(name) in words}
+    topics = _tables({*live, *(archive.topics() if archive else ())}, words, as_json=as_json)
     typed = {name: paths for name, paths in _typed(directory).items() if name in words}
     if not topics and not typed:
-        fail("the query names no topic; `chordmq topics list` shows them", EXIT_USAGE)
+        message = "the query names no topic; `chordmq topics list` shows them"
+        fail(message, EXIT_USAGE, as_json=as_json)
     who = settings.connection.security
     options = PipelineSettings(bootstrap=settings.bootstrap, security=who).connection()
-    archive = Archive(directory) if directory.exists() else None
     spark = start_spark("chordmq-sql", settings={"spark.log.level": "ERROR"})
     try:
         register_typed(spark, typed)
-        register(spark, settings, options, archive, sorted(topics))
+        register(spark, settings, options, archive, topics)
         frame = spark.sql(query).limit(rows_max)
         rows = [[_plain(cell) for cell in row] for row in frame.collect()]
         columns = frame.columns
     except PySparkException as error:
-        fail(str(error).splitlines()[0], EXIT_REFUSED, as_json=as_json)
+        fail(str(error).strip().splitlines()[0], EXIT_REFUSED, as_json=as_json)
     finally:
         spark.stop()
         if archive is not None:
@@ -70,6 +72,28 @@ def sql(
         show_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         show_table(columns, rows)
+
+
+async def _topics(bootstrap: str) -> set[str]:
+    from chordmq.client.admin import Admin
+
+    async with Admin(bootstrap, connection()) as admin:
+        return {one.name for one in await admin.topics() if not one.internal}
+
+
+def _tables(topics: set[str], words: set[str], *, as_json: bool) -> list[str]:
+    """Return the topics whose tables a query names; no two may have one table."""
+    from chordmq.archive.table import table_name
+
+    tables: dict[str, str] = {}
+    for topic in sorted(topics):
+        name = table_name(topic)
+        if name in words and name in tables:
+            message = f"{tables[name]} and {topic} would both be the table {name}"
+            fail(message, EXIT_USAGE, as_json=as_json)
+        if name in words:
+            tables[name] = topic
+    return list(tables.values())
 
 
 def _typed(directory: Path) -> dict[str, list[str]]:
