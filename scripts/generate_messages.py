@@ -78,7 +78,7 @@ def shape(fields: list[Schema]) -> str:
 
 @dataclass(eq=False)
 class Struct:
-    """A dataclass to write."""
+    """A class to write."""
 
     name: str
     fields: list[Schema]
@@ -186,9 +186,8 @@ def _wire_arguments(item: Schema, class_name: str, message: Schema) -> Iterator[
 
 
 def class_lines(struct: Struct, module: Module) -> Iterator[str]:
-    """Yield the lines of one dataclass."""
-    yield "@dataclass(slots=True)"
-    yield f"class {struct.name}:"
+    """Yield the lines of one class."""
+    yield f"class {struct.name}(Struct):"
     yield f'    """{docstring(struct)}"""'
     yield ""
     message = struct.message
@@ -222,13 +221,13 @@ def module_source(module: Module) -> str:
     """Return the source of one module."""
     lines = [line for struct in module.structs for line in class_lines(struct, module)]
     body = "\n".join(lines)
-    dataclass_names = "dataclass, field" if "field(" in body else "dataclass"
+    class_names = "Struct, field" if "field(" in body else "Struct"
     schema_names = "NO_UUID, Wire" if "NO_UUID" in body else "Wire"
     return (
         f'"""Kafka\'s {module.name} messages, written by scripts/generate_messages.py."""\n\n'
         "from __future__ import annotations\n\n"
-        f"from dataclasses import {dataclass_names}\n"
         "from typing import Annotated, ClassVar\n\n"
+        f"from msgspec import {class_names}\n\n"
         f"from chordmq.codecs.kafka.wire import {schema_names}\n\n\n"
         f"{body}"
     )

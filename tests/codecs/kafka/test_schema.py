@@ -4,12 +4,12 @@ import contextlib
 import subprocess
 import sys
 import tracemalloc
-from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.messages.api_versions import ApiVersionsRequest
 from chordmq.codecs.kafka.messages.describe_topic_partitions import (
@@ -240,8 +240,7 @@ def test_defaults_are_those_of_the_schema() -> None:
     assert decode(MetadataResponse, 0, bytes(8)).cluster_id is None
 
 
-@dataclass(slots=True)
-class Everything:
+class Everything(Struct):
     """A message with the types that few real messages have."""
 
     versions: ClassVar[range] = range(2)

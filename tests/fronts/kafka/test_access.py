@@ -1,12 +1,12 @@
 """No API does anything for, or tells anything to, somebody whom no rule allows it."""
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.security.acl import Acl, Effect, Kind, Operation, Rule
@@ -135,12 +135,12 @@ def _value(
 
 def codes(message: Any) -> Iterator[int]:
     """Yield every error code in a message."""
-    for field in dataclasses.fields(message):
-        value = getattr(message, field.name)
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
         for one in value if isinstance(value, list) else [value]:
-            if dataclasses.is_dataclass(one):
+            if isinstance(one, Struct):
                 yield from codes(one)
-            elif field.name.endswith("error_code"):
+            elif name.endswith("error_code"):
                 yield one
 
 

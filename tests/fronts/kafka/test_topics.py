@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from msgspec import structs
 
 from chordmq.broker.broker import Broker
 from chordmq.codecs.kafka.messages.create_partitions import (
@@ -108,7 +109,7 @@ async def test_validating_makes_nothing(ask: Ask, broker: Broker) -> None:
         (topic("t", remote_storage_enable="true"), INVALID_CONFIG),
         (topic("__cluster_metadata"), INVALID_REQUEST),
         (topic("__transaction_state"), INVALID_REQUEST),
-        (dataclasses.replace(assigned("t", [NODE_ID]), num_partitions=1), INVALID_REQUEST),
+        (structs.replace(assigned("t", [NODE_ID]), num_partitions=1), INVALID_REQUEST),
         (assigned("t", [NODE_ID], [NODE_ID + 1]), INVALID_ASSIGNMENT),
         (assigned("t", [NODE_ID, NODE_ID]), INVALID_ASSIGNMENT),
         (assigned("t", []), INVALID_ASSIGNMENT),

@@ -7,8 +7,10 @@ Kafka's format that holds the cursor's whole state; a null value deletes the cur
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
+
+from msgspec import Struct, field
 
 from chordmq.broker.cursors.shared_cursor import Change, State
 from chordmq.codecs.kafka.schema import decode, encode
@@ -51,8 +53,7 @@ class CursorRecord(NamedTuple):
     snapshot: CursorSnapshot | None
 
 
-@dataclass(slots=True)
-class ShareSnapshotKey:
+class ShareSnapshotKey(Struct):
     """Kafka's ShareSnapshotKey."""
 
     versions: ClassVar[range] = range(1)
@@ -63,8 +64,7 @@ class ShareSnapshotKey:
     partition: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class StateBatch:
+class StateBatch(Struct):
     """Offsets in the same state."""
 
     first_offset: Annotated[int, Wire("int64")] = 0
@@ -73,8 +73,7 @@ class StateBatch:
     delivery_count: Annotated[int, Wire("int16")] = 0
 
 
-@dataclass(slots=True)
-class ShareSnapshotValue:
+class ShareSnapshotValue(Struct):
     """Kafka's ShareSnapshotValue."""
 
     versions: ClassVar[range] = range(1)

@@ -15,8 +15,9 @@ Key 4, the partitions of all topics in older releases, is not needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, TypeVar
+
+from msgspec import Struct, field
 
 from chordmq.broker.groups.assignors import Assignment
 from chordmq.broker.groups.consumer_image import (
@@ -43,8 +44,7 @@ VERSION = 0
 Value = TypeVar("Value")
 
 
-@dataclass(slots=True)
-class GroupKey:
+class GroupKey(Struct):
     """The rest of a key that names a group."""
 
     versions: ClassVar[range] = range(1)
@@ -53,8 +53,7 @@ class GroupKey:
     group_id: Annotated[str, Wire("string")] = ""
 
 
-@dataclass(slots=True)
-class MemberKey:
+class MemberKey(Struct):
     """The rest of a key that names a member of a group."""
 
     versions: ClassVar[range] = range(1)
@@ -64,8 +63,7 @@ class MemberKey:
     member_id: Annotated[str, Wire("string")] = ""
 
 
-@dataclass(slots=True)
-class EpochValue:
+class EpochValue(Struct):
     """Value of key 3."""
 
     versions: ClassVar[range] = range(1)
@@ -75,16 +73,14 @@ class EpochValue:
     metadata_hash: Annotated[int, Wire("int64", tag=0)] = 0
 
 
-@dataclass(slots=True)
-class ClassicProtocol:
+class ClassicProtocol(Struct):
     """A part of MemberValue."""
 
     name: Annotated[str, Wire("string")] = ""
     metadata: Annotated[bytes, Wire("bytes")] = b""
 
 
-@dataclass(slots=True)
-class ClassicMemberMetadata:
+class ClassicMemberMetadata(Struct):
     """A part of MemberValue."""
 
     session_timeout_ms: Annotated[int, Wire("int32")] = 0
@@ -93,8 +89,7 @@ class ClassicMemberMetadata:
     )
 
 
-@dataclass(slots=True)
-class MemberValue:
+class MemberValue(Struct):
     """Value of key 5."""
 
     versions: ClassVar[range] = range(1)
@@ -113,8 +108,7 @@ class MemberValue:
     ] = None
 
 
-@dataclass(slots=True)
-class TargetEpochValue:
+class TargetEpochValue(Struct):
     """Value of key 6."""
 
     versions: ClassVar[range] = range(1)
@@ -123,16 +117,14 @@ class TargetEpochValue:
     assignment_epoch: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct):
     """A part of TargetValue and HoldingValue."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TargetValue:
+class TargetValue(Struct):
     """Value of key 7."""
 
     versions: ClassVar[range] = range(1)
@@ -143,8 +135,7 @@ class TargetValue:
     )
 
 
-@dataclass(slots=True)
-class HoldingValue:
+class HoldingValue(Struct):
     """Value of key 8."""
 
     versions: ClassVar[range] = range(1)

@@ -7,8 +7,9 @@ format; a null value deletes the id. Both versions are read, version 1 is writte
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, NamedTuple
+
+from msgspec import Struct, field
 
 from chordmq.broker.transactions.machine import NO_EPOCH, NO_ID, State, TransactionSnapshot
 from chordmq.codecs.kafka.schema import decode, encode
@@ -29,8 +30,7 @@ class TransactionRecord(NamedTuple):
     snapshot: TransactionSnapshot | None
 
 
-@dataclass(slots=True)
-class TransactionLogKey:
+class TransactionLogKey(Struct):
     """Kafka's TransactionLogKey."""
 
     versions: ClassVar[range] = range(1)
@@ -39,16 +39,14 @@ class TransactionLogKey:
     transactional_id: Annotated[str, Wire("string")] = ""
 
 
-@dataclass(slots=True)
-class PartitionsSchema:
+class PartitionsSchema(Struct):
     """The partitions of one topic in a transaction."""
 
     topic: Annotated[str, Wire("string")] = ""
     partition_ids: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TransactionLogValue:
+class TransactionLogValue(Struct):
     """Kafka's TransactionLogValue."""
 
     versions: ClassVar[range] = range(2)

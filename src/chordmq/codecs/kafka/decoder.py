@@ -48,7 +48,6 @@ class _DecoderSource:
     def __init__(self, cls: type[Any], version: int) -> None:
         self.names: dict[str, Any] = {
             "cut_off": cut_off,
-            "new": object.__new__,
             "read_uvarint": read_uvarint,
             "skip_tag": skip_tag,
             "skip_tags": skip_tags,
@@ -89,25 +88,16 @@ class _DecoderSource:
 
     def _struct(self, depth: int, cls: type[Any], target: str) -> None:
         self.names[cls.__name__] = cls
-        self._emit(depth, f"{target} = new({cls.__name__})")
+        self._emit(depth, f"{target} = {cls.__name__}()")
         tagged = []
         for item in fields_at(cls, self._version):
-            place = f"{target}.{item.name}"
-            if not item.is_present or item.tag is not None:
-                self._emit(depth, f"{place} = {self._default(item)}")
             if item.is_present and item.tag is not None:
                 tagged.append(item)
             elif item.is_present:
-                self._value(depth, item, place, f"{cls.__name__}.{item.name}")
+                self._value(depth, item, f"{target}.{item.name}", f"{cls.__name__}.{item.name}")
         self._flush(depth)
         if self._is_flexible:
             self._tags(depth, tagged, cls, target)
-
-    def _default(self, item: Field) -> str:
-        if item.struct is not None and item.default is not None and item.default != []:
-            self.names[item.struct.__name__] = item.struct
-            return f"{item.struct.__name__}()"
-        return repr(item.default)
 
     def _tags(self, depth: int, tagged: list[Field], cls: type[Any], target: str) -> None:
         self._emit(depth, "if not data[at]: at += 1")

@@ -1,9 +1,12 @@
 """How a field of a Kafka message travels: its type, its versions and its tag."""
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from struct import calcsize
 from sys import modules
 from typing import Any, NamedTuple, get_type_hints
+
+from msgspec import NODEFAULT
+from msgspec.structs import fields
 
 NO_UUID = bytes(16)
 
@@ -76,9 +79,8 @@ def fields_at(cls: type[Any], version: int) -> list[Field]:
         wire = wires[item.name]
         element = wire.kind.removeprefix("[]")
         is_struct = element[0].isupper()
-        default = item.default
-        if item.default_factory is not MISSING:
-            default = item.default_factory()
+        makes_default = item.default_factory is not NODEFAULT
+        default = item.default_factory() if makes_default else item.default
         is_tagged = wire.tag is not None and within(version, wire.tagged or wire.versions)
         result.append(
             Field(

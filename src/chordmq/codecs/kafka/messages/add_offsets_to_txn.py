@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from msgspec import Struct
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class AddOffsetsToTxnRequest:
+class AddOffsetsToTxnRequest(Struct):
     """AddOffsetsToTxnRequest, versions 0-4."""
 
     api_key: ClassVar[int] = 25
@@ -22,8 +22,7 @@ class AddOffsetsToTxnRequest:
     group_id: Annotated[str, Wire("string")] = ""
 
 
-@dataclass(slots=True)
-class AddOffsetsToTxnResponse:
+class AddOffsetsToTxnResponse(Struct):
     """AddOffsetsToTxnResponse, versions 0-4."""
 
     api_key: ClassVar[int] = 25

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnTopic:
+class AddPartitionsToTxnTopic(Struct):
     """A part of AddPartitionsToTxnRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnTransaction:
+class AddPartitionsToTxnTransaction(Struct):
     """A part of AddPartitionsToTxnRequest."""
 
     transactional_id: Annotated[str, Wire("string", "4+")] = ""
@@ -29,8 +28,7 @@ class AddPartitionsToTxnTransaction:
     )
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnRequest:
+class AddPartitionsToTxnRequest(Struct):
     """AddPartitionsToTxnRequest, versions 0-5."""
 
     api_key: ClassVar[int] = 24
@@ -48,8 +46,7 @@ class AddPartitionsToTxnRequest:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnTopicResult:
+class AddPartitionsToTxnTopicResult(Struct):
     """A part of AddPartitionsToTxnResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -58,16 +55,14 @@ class AddPartitionsToTxnTopicResult:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnPartitionResult:
+class AddPartitionsToTxnPartitionResult(Struct):
     """A part of AddPartitionsToTxnResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     partition_error_code: Annotated[int, Wire("int16")] = 0
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnResult:
+class AddPartitionsToTxnResult(Struct):
     """A part of AddPartitionsToTxnResponse."""
 
     transactional_id: Annotated[str, Wire("string", "4+")] = ""
@@ -76,8 +71,7 @@ class AddPartitionsToTxnResult:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnResponse:
+class AddPartitionsToTxnResponse(Struct):
     """AddPartitionsToTxnResponse, versions 0-5."""
 
     api_key: ClassVar[int] = 24

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class EntityData:
+class EntityData(Struct):
     """A part of AlterClientQuotasRequest."""
 
     entity_type: Annotated[str, Wire("string")] = ""
     entity_name: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class OpData:
+class OpData(Struct):
     """A part of AlterClientQuotasRequest."""
 
     key: Annotated[str, Wire("string")] = ""
@@ -25,16 +24,14 @@ class OpData:
     remove: Annotated[bool, Wire("bool")] = False
 
 
-@dataclass(slots=True)
-class AlterClientQuotasRequestEntryData:
+class AlterClientQuotasRequestEntryData(Struct):
     """A part of AlterClientQuotasRequest."""
 
     entity: Annotated[list[EntityData], Wire("[]EntityData")] = field(default_factory=list)
     ops: Annotated[list[OpData], Wire("[]OpData")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterClientQuotasRequest:
+class AlterClientQuotasRequest(Struct):
     """AlterClientQuotasRequest, versions 0-1."""
 
     api_key: ClassVar[int] = 49
@@ -47,8 +44,7 @@ class AlterClientQuotasRequest:
     validate_only: Annotated[bool, Wire("bool")] = False
 
 
-@dataclass(slots=True)
-class AlterClientQuotasResponseEntryData:
+class AlterClientQuotasResponseEntryData(Struct):
     """A part of AlterClientQuotasResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -56,8 +52,7 @@ class AlterClientQuotasResponseEntryData:
     entity: Annotated[list[EntityData], Wire("[]EntityData")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterClientQuotasResponse:
+class AlterClientQuotasResponse(Struct):
     """AlterClientQuotasResponse, versions 0-1."""
 
     api_key: ClassVar[int] = 49

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class AlterableConfig:
+class AlterableConfig(Struct):
     """A part of AlterConfigsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     value: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class AlterConfigsResource:
+class AlterConfigsResource(Struct):
     """A part of AlterConfigsRequest."""
 
     resource_type: Annotated[int, Wire("int8")] = 0
@@ -27,8 +26,7 @@ class AlterConfigsResource:
     )
 
 
-@dataclass(slots=True)
-class AlterConfigsRequest:
+class AlterConfigsRequest(Struct):
     """AlterConfigsRequest, versions 0-2."""
 
     api_key: ClassVar[int] = 33
@@ -41,8 +39,7 @@ class AlterConfigsRequest:
     validate_only: Annotated[bool, Wire("bool")] = False
 
 
-@dataclass(slots=True)
-class AlterConfigsResourceResponse:
+class AlterConfigsResourceResponse(Struct):
     """A part of AlterConfigsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -51,8 +48,7 @@ class AlterConfigsResourceResponse:
     resource_name: Annotated[str, Wire("string")] = ""
 
 
-@dataclass(slots=True)
-class AlterConfigsResponse:
+class AlterConfigsResponse(Struct):
     """AlterConfigsResponse, versions 0-2."""
 
     api_key: ClassVar[int] = 33

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class ReassignablePartition:
+class ReassignablePartition(Struct):
     """A part of AlterPartitionReassignmentsRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     replicas: Annotated[list[int] | None, Wire("[]int32", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class ReassignableTopic:
+class ReassignableTopic(Struct):
     """A part of AlterPartitionReassignmentsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -26,8 +25,7 @@ class ReassignableTopic:
     )
 
 
-@dataclass(slots=True)
-class AlterPartitionReassignmentsRequest:
+class AlterPartitionReassignmentsRequest(Struct):
     """AlterPartitionReassignmentsRequest, versions 0-1."""
 
     api_key: ClassVar[int] = 45
@@ -41,8 +39,7 @@ class AlterPartitionReassignmentsRequest:
     )
 
 
-@dataclass(slots=True)
-class ReassignablePartitionResponse:
+class ReassignablePartitionResponse(Struct):
     """A part of AlterPartitionReassignmentsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -50,8 +47,7 @@ class ReassignablePartitionResponse:
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class ReassignableTopicResponse:
+class ReassignableTopicResponse(Struct):
     """A part of AlterPartitionReassignmentsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -60,8 +56,7 @@ class ReassignableTopicResponse:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterPartitionReassignmentsResponse:
+class AlterPartitionReassignmentsResponse(Struct):
     """AlterPartitionReassignmentsResponse, versions 0-1."""
 
     api_key: ClassVar[int] = 45

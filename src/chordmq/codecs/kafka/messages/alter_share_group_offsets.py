@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsRequestPartition:
+class AlterShareGroupOffsetsRequestPartition(Struct):
     """A part of AlterShareGroupOffsetsRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     start_offset: Annotated[int, Wire("int64")] = 0
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsRequestTopic:
+class AlterShareGroupOffsetsRequestTopic(Struct):
     """A part of AlterShareGroupOffsetsRequest."""
 
     topic_name: Annotated[str, Wire("string")] = ""
@@ -27,8 +26,7 @@ class AlterShareGroupOffsetsRequestTopic:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsRequest:
+class AlterShareGroupOffsetsRequest(Struct):
     """AlterShareGroupOffsetsRequest, versions 0."""
 
     api_key: ClassVar[int] = 91
@@ -41,8 +39,7 @@ class AlterShareGroupOffsetsRequest:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsResponsePartition:
+class AlterShareGroupOffsetsResponsePartition(Struct):
     """A part of AlterShareGroupOffsetsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -50,8 +47,7 @@ class AlterShareGroupOffsetsResponsePartition:
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsResponseTopic:
+class AlterShareGroupOffsetsResponseTopic(Struct):
     """A part of AlterShareGroupOffsetsResponse."""
 
     topic_name: Annotated[str, Wire("string")] = ""
@@ -62,8 +58,7 @@ class AlterShareGroupOffsetsResponseTopic:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AlterShareGroupOffsetsResponse:
+class AlterShareGroupOffsetsResponse(Struct):
     """AlterShareGroupOffsetsResponse, versions 0."""
 
     api_key: ClassVar[int] = 91

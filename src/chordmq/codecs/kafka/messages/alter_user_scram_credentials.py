@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class ScramCredentialDeletion:
+class ScramCredentialDeletion(Struct):
     """A part of AlterUserScramCredentialsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     mechanism: Annotated[int, Wire("int8")] = 0
 
 
-@dataclass(slots=True)
-class ScramCredentialUpsertion:
+class ScramCredentialUpsertion(Struct):
     """A part of AlterUserScramCredentialsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -27,8 +26,7 @@ class ScramCredentialUpsertion:
     salted_password: Annotated[bytes, Wire("bytes")] = b""
 
 
-@dataclass(slots=True)
-class AlterUserScramCredentialsRequest:
+class AlterUserScramCredentialsRequest(Struct):
     """AlterUserScramCredentialsRequest, versions 0."""
 
     api_key: ClassVar[int] = 51
@@ -43,8 +41,7 @@ class AlterUserScramCredentialsRequest:
     )
 
 
-@dataclass(slots=True)
-class AlterUserScramCredentialsResult:
+class AlterUserScramCredentialsResult(Struct):
     """A part of AlterUserScramCredentialsResponse."""
 
     user: Annotated[str, Wire("string")] = ""
@@ -52,8 +49,7 @@ class AlterUserScramCredentialsResult:
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class AlterUserScramCredentialsResponse:
+class AlterUserScramCredentialsResponse(Struct):
     """AlterUserScramCredentialsResponse, versions 0."""
 
     api_key: ClassVar[int] = 51

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class ApiVersionsRequest:
+class ApiVersionsRequest(Struct):
     """ApiVersionsRequest, versions 0-4."""
 
     api_key: ClassVar[int] = 18
@@ -20,8 +20,7 @@ class ApiVersionsRequest:
     client_software_version: Annotated[str, Wire("string", "3+", ignorable=True)] = ""
 
 
-@dataclass(slots=True)
-class ApiVersion:
+class ApiVersion(Struct):
     """A part of ApiVersionsResponse."""
 
     api_key: Annotated[int, Wire("int16")] = 0
@@ -29,8 +28,7 @@ class ApiVersion:
     max_version: Annotated[int, Wire("int16")] = 0
 
 
-@dataclass(slots=True)
-class SupportedFeatureKey:
+class SupportedFeatureKey(Struct):
     """A part of ApiVersionsResponse."""
 
     name: Annotated[str, Wire("string", "3+")] = ""
@@ -38,8 +36,7 @@ class SupportedFeatureKey:
     max_version: Annotated[int, Wire("int16", "3+")] = 0
 
 
-@dataclass(slots=True)
-class FinalizedFeatureKey:
+class FinalizedFeatureKey(Struct):
     """A part of ApiVersionsResponse."""
 
     name: Annotated[str, Wire("string", "3+")] = ""
@@ -47,8 +44,7 @@ class FinalizedFeatureKey:
     min_version_level: Annotated[int, Wire("int16", "3+")] = 0
 
 
-@dataclass(slots=True)
-class ApiVersionsResponse:
+class ApiVersionsResponse(Struct):
     """ApiVersionsResponse, versions 0-4."""
 
     api_key: ClassVar[int] = 18

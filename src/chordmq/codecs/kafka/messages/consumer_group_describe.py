@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class ConsumerGroupDescribeRequest:
+class ConsumerGroupDescribeRequest(Struct):
     """ConsumerGroupDescribeRequest, versions 0-1."""
 
     api_key: ClassVar[int] = 69
@@ -20,8 +20,7 @@ class ConsumerGroupDescribeRequest:
     include_authorized_operations: Annotated[bool, Wire("bool")] = False
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct):
     """A part of ConsumerGroupDescribeResponse."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
@@ -29,8 +28,7 @@ class TopicPartitions:
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Assignment:
+class Assignment(Struct):
     """A part of ConsumerGroupDescribeResponse."""
 
     topic_partitions: Annotated[list[TopicPartitions], Wire("[]TopicPartitions")] = field(
@@ -38,8 +36,7 @@ class Assignment:
     )
 
 
-@dataclass(slots=True)
-class Member:
+class Member(Struct):
     """A part of ConsumerGroupDescribeResponse."""
 
     member_id: Annotated[str, Wire("string")] = ""
@@ -55,8 +52,7 @@ class Member:
     member_type: Annotated[int, Wire("int8", "1+", ignorable=True)] = -1
 
 
-@dataclass(slots=True)
-class DescribedGroup:
+class DescribedGroup(Struct):
     """A part of ConsumerGroupDescribeResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -70,8 +66,7 @@ class DescribedGroup:
     authorized_operations: Annotated[int, Wire("int32")] = -2147483648
 
 
-@dataclass(slots=True)
-class ConsumerGroupDescribeResponse:
+class ConsumerGroupDescribeResponse(Struct):
     """ConsumerGroupDescribeResponse, versions 0-1."""
 
     api_key: ClassVar[int] = 69

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct):
     """A part of ConsumerGroupHeartbeatRequest."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ConsumerGroupHeartbeatRequest:
+class ConsumerGroupHeartbeatRequest(Struct):
     """ConsumerGroupHeartbeatRequest, versions 0-1."""
 
     api_key: ClassVar[int] = 68
@@ -38,8 +37,7 @@ class ConsumerGroupHeartbeatRequest:
     ] = None
 
 
-@dataclass(slots=True)
-class Assignment:
+class Assignment(Struct):
     """A part of ConsumerGroupHeartbeatResponse."""
 
     topic_partitions: Annotated[list[TopicPartitions], Wire("[]TopicPartitions")] = field(
@@ -47,8 +45,7 @@ class Assignment:
     )
 
 
-@dataclass(slots=True)
-class ConsumerGroupHeartbeatResponse:
+class ConsumerGroupHeartbeatResponse(Struct):
     """ConsumerGroupHeartbeatResponse, versions 0-1."""
 
     api_key: ClassVar[int] = 68

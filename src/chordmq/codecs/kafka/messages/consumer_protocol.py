@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class ConsumerProtocolAssignmentTopicPartition:
+class ConsumerProtocolAssignmentTopicPartition(Struct):
     """A part of ConsumerProtocolAssignment."""
 
     topic: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ConsumerProtocolAssignment:
+class ConsumerProtocolAssignment(Struct):
     """ConsumerProtocolAssignment, versions 0-3."""
 
     versions: ClassVar[range] = range(4)
@@ -30,16 +29,14 @@ class ConsumerProtocolAssignment:
     user_data: Annotated[bytes | None, Wire("bytes", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class ConsumerProtocolSubscriptionTopicPartition:
+class ConsumerProtocolSubscriptionTopicPartition(Struct):
     """A part of ConsumerProtocolSubscription."""
 
     topic: Annotated[str, Wire("string", "1+")] = ""
     partitions: Annotated[list[int], Wire("[]int32", "1+")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ConsumerProtocolSubscription:
+class ConsumerProtocolSubscription(Struct):
     """ConsumerProtocolSubscription, versions 0-3."""
 
     versions: ClassVar[range] = range(4)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class AclCreation:
+class AclCreation(Struct):
     """A part of CreateAclsRequest."""
 
     resource_type: Annotated[int, Wire("int8")] = 0
@@ -21,8 +21,7 @@ class AclCreation:
     permission_type: Annotated[int, Wire("int8")] = 0
 
 
-@dataclass(slots=True)
-class CreateAclsRequest:
+class CreateAclsRequest(Struct):
     """CreateAclsRequest, versions 1-3."""
 
     api_key: ClassVar[int] = 30
@@ -32,16 +31,14 @@ class CreateAclsRequest:
     creations: Annotated[list[AclCreation], Wire("[]AclCreation")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AclCreationResult:
+class AclCreationResult(Struct):
     """A part of CreateAclsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class CreateAclsResponse:
+class CreateAclsResponse(Struct):
     """CreateAclsResponse, versions 1-3."""
 
     api_key: ClassVar[int] = 30

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class CreatePartitionsAssignment:
+class CreatePartitionsAssignment(Struct):
     """A part of CreatePartitionsRequest."""
 
     broker_ids: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CreatePartitionsTopic:
+class CreatePartitionsTopic(Struct):
     """A part of CreatePartitionsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -26,8 +25,7 @@ class CreatePartitionsTopic:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CreatePartitionsRequest:
+class CreatePartitionsRequest(Struct):
     """CreatePartitionsRequest, versions 0-3."""
 
     api_key: ClassVar[int] = 37
@@ -41,8 +39,7 @@ class CreatePartitionsRequest:
     validate_only: Annotated[bool, Wire("bool")] = False
 
 
-@dataclass(slots=True)
-class CreatePartitionsTopicResult:
+class CreatePartitionsTopicResult(Struct):
     """A part of CreatePartitionsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -50,8 +47,7 @@ class CreatePartitionsTopicResult:
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class CreatePartitionsResponse:
+class CreatePartitionsResponse(Struct):
     """CreatePartitionsResponse, versions 0-3."""
 
     api_key: ClassVar[int] = 37

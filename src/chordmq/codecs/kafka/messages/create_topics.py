@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class CreatableReplicaAssignment:
+class CreatableReplicaAssignment(Struct):
     """A part of CreateTopicsRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     broker_ids: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CreatableTopicConfig:
+class CreatableTopicConfig(Struct):
     """A part of CreateTopicsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     value: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class CreatableTopic:
+class CreatableTopic(Struct):
     """A part of CreateTopicsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -39,8 +37,7 @@ class CreatableTopic:
     )
 
 
-@dataclass(slots=True)
-class CreateTopicsRequest:
+class CreateTopicsRequest(Struct):
     """CreateTopicsRequest, versions 2-7."""
 
     api_key: ClassVar[int] = 19
@@ -52,8 +49,7 @@ class CreateTopicsRequest:
     validate_only: Annotated[bool, Wire("bool")] = False
 
 
-@dataclass(slots=True)
-class CreatableTopicConfigs:
+class CreatableTopicConfigs(Struct):
     """A part of CreateTopicsResponse."""
 
     name: Annotated[str, Wire("string", "5+")] = ""
@@ -63,8 +59,7 @@ class CreatableTopicConfigs:
     is_sensitive: Annotated[bool, Wire("bool", "5+")] = False
 
 
-@dataclass(slots=True)
-class CreatableTopicResult:
+class CreatableTopicResult(Struct):
     """A part of CreateTopicsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -80,8 +75,7 @@ class CreatableTopicResult:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CreateTopicsResponse:
+class CreateTopicsResponse(Struct):
     """CreateTopicsResponse, versions 2-7."""
 
     api_key: ClassVar[int] = 19

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class DeleteAclsFilter:
+class DeleteAclsFilter(Struct):
     """A part of DeleteAclsRequest."""
 
     resource_type_filter: Annotated[int, Wire("int8")] = 0
@@ -21,8 +21,7 @@ class DeleteAclsFilter:
     permission_type: Annotated[int, Wire("int8")] = 0
 
 
-@dataclass(slots=True)
-class DeleteAclsRequest:
+class DeleteAclsRequest(Struct):
     """DeleteAclsRequest, versions 1-3."""
 
     api_key: ClassVar[int] = 31
@@ -34,8 +33,7 @@ class DeleteAclsRequest:
     )
 
 
-@dataclass(slots=True)
-class DeleteAclsMatchingAcl:
+class DeleteAclsMatchingAcl(Struct):
     """A part of DeleteAclsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -49,8 +47,7 @@ class DeleteAclsMatchingAcl:
     permission_type: Annotated[int, Wire("int8")] = 0
 
 
-@dataclass(slots=True)
-class DeleteAclsFilterResult:
+class DeleteAclsFilterResult(Struct):
     """A part of DeleteAclsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -60,8 +57,7 @@ class DeleteAclsFilterResult:
     )
 
 
-@dataclass(slots=True)
-class DeleteAclsResponse:
+class DeleteAclsResponse(Struct):
     """DeleteAclsResponse, versions 1-3."""
 
     api_key: ClassVar[int] = 31

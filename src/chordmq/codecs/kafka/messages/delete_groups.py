@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class DeleteGroupsRequest:
+class DeleteGroupsRequest(Struct):
     """DeleteGroupsRequest, versions 0-2."""
 
     api_key: ClassVar[int] = 42
@@ -19,16 +19,14 @@ class DeleteGroupsRequest:
     groups_names: Annotated[list[str], Wire("[]string")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeletableGroupResult:
+class DeletableGroupResult(Struct):
     """A part of DeleteGroupsResponse."""
 
     group_id: Annotated[str, Wire("string")] = ""
     error_code: Annotated[int, Wire("int16")] = 0
 
 
-@dataclass(slots=True)
-class DeleteGroupsResponse:
+class DeleteGroupsResponse(Struct):
     """DeleteGroupsResponse, versions 0-2."""
 
     api_key: ClassVar[int] = 42

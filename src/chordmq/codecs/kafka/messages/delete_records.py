@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class DeleteRecordsPartition:
+class DeleteRecordsPartition(Struct):
     """A part of DeleteRecordsRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     offset: Annotated[int, Wire("int64")] = 0
 
 
-@dataclass(slots=True)
-class DeleteRecordsTopic:
+class DeleteRecordsTopic(Struct):
     """A part of DeleteRecordsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -26,8 +25,7 @@ class DeleteRecordsTopic:
     )
 
 
-@dataclass(slots=True)
-class DeleteRecordsRequest:
+class DeleteRecordsRequest(Struct):
     """DeleteRecordsRequest, versions 0-2."""
 
     api_key: ClassVar[int] = 21
@@ -40,8 +38,7 @@ class DeleteRecordsRequest:
     timeout_ms: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class DeleteRecordsPartitionResult:
+class DeleteRecordsPartitionResult(Struct):
     """A part of DeleteRecordsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -49,8 +46,7 @@ class DeleteRecordsPartitionResult:
     error_code: Annotated[int, Wire("int16")] = 0
 
 
-@dataclass(slots=True)
-class DeleteRecordsTopicResult:
+class DeleteRecordsTopicResult(Struct):
     """A part of DeleteRecordsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -59,8 +55,7 @@ class DeleteRecordsTopicResult:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeleteRecordsResponse:
+class DeleteRecordsResponse(Struct):
     """DeleteRecordsResponse, versions 0-2."""
 
     api_key: ClassVar[int] = 21

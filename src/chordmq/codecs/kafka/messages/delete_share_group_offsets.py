@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class DeleteShareGroupOffsetsRequestTopic:
+class DeleteShareGroupOffsetsRequestTopic(Struct):
     """A part of DeleteShareGroupOffsetsRequest."""
 
     topic_name: Annotated[str, Wire("string")] = ""
 
 
-@dataclass(slots=True)
-class DeleteShareGroupOffsetsRequest:
+class DeleteShareGroupOffsetsRequest(Struct):
     """DeleteShareGroupOffsetsRequest, versions 0."""
 
     api_key: ClassVar[int] = 92
@@ -29,8 +28,7 @@ class DeleteShareGroupOffsetsRequest:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeleteShareGroupOffsetsResponseTopic:
+class DeleteShareGroupOffsetsResponseTopic(Struct):
     """A part of DeleteShareGroupOffsetsResponse."""
 
     topic_name: Annotated[str, Wire("string")] = ""
@@ -39,8 +37,7 @@ class DeleteShareGroupOffsetsResponseTopic:
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class DeleteShareGroupOffsetsResponse:
+class DeleteShareGroupOffsetsResponse(Struct):
     """DeleteShareGroupOffsetsResponse, versions 0."""
 
     api_key: ClassVar[int] = 92

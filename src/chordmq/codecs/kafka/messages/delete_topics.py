@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class DeleteTopicState:
+class DeleteTopicState(Struct):
     """A part of DeleteTopicsRequest."""
 
     name: Annotated[str | None, Wire("string", "6+", nullable="6+")] = None
     topic_id: Annotated[bytes, Wire("uuid", "6+")] = NO_UUID
 
 
-@dataclass(slots=True)
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(Struct):
     """DeleteTopicsRequest, versions 1-6."""
 
     api_key: ClassVar[int] = 20
@@ -33,8 +32,7 @@ class DeleteTopicsRequest:
     timeout_ms: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class DeletableTopicResult:
+class DeletableTopicResult(Struct):
     """A part of DeleteTopicsResponse."""
 
     name: Annotated[str | None, Wire("string", nullable="6+")] = ""
@@ -43,8 +41,7 @@ class DeletableTopicResult:
     error_message: Annotated[str | None, Wire("string", "5+", nullable="5+", ignorable=True)] = None
 
 
-@dataclass(slots=True)
-class DeleteTopicsResponse:
+class DeleteTopicsResponse(Struct):
     """DeleteTopicsResponse, versions 1-6."""
 
     api_key: ClassVar[int] = 20

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class DescribeAclsRequest:
+class DescribeAclsRequest(Struct):
     """DescribeAclsRequest, versions 1-3."""
 
     api_key: ClassVar[int] = 29
@@ -25,8 +25,7 @@ class DescribeAclsRequest:
     permission_type: Annotated[int, Wire("int8")] = 0
 
 
-@dataclass(slots=True)
-class AclDescription:
+class AclDescription(Struct):
     """A part of DescribeAclsResponse."""
 
     principal: Annotated[str, Wire("string")] = ""
@@ -35,8 +34,7 @@ class AclDescription:
     permission_type: Annotated[int, Wire("int8")] = 0
 
 
-@dataclass(slots=True)
-class DescribeAclsResource:
+class DescribeAclsResource(Struct):
     """A part of DescribeAclsResponse."""
 
     resource_type: Annotated[int, Wire("int8")] = 0
@@ -45,8 +43,7 @@ class DescribeAclsResource:
     acls: Annotated[list[AclDescription], Wire("[]AclDescription")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeAclsResponse:
+class DescribeAclsResponse(Struct):
     """DescribeAclsResponse, versions 1-3."""
 
     api_key: ClassVar[int] = 29

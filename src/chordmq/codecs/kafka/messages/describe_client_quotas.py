@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class ComponentData:
+class ComponentData(Struct):
     """A part of DescribeClientQuotasRequest."""
 
     entity_type: Annotated[str, Wire("string")] = ""
@@ -17,8 +17,7 @@ class ComponentData:
     match: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class DescribeClientQuotasRequest:
+class DescribeClientQuotasRequest(Struct):
     """DescribeClientQuotasRequest, versions 0-1."""
 
     api_key: ClassVar[int] = 48
@@ -31,32 +30,28 @@ class DescribeClientQuotasRequest:
     strict: Annotated[bool, Wire("bool")] = False
 
 
-@dataclass(slots=True)
-class EntityData:
+class EntityData(Struct):
     """A part of DescribeClientQuotasResponse."""
 
     entity_type: Annotated[str, Wire("string")] = ""
     entity_name: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class ValueData:
+class ValueData(Struct):
     """A part of DescribeClientQuotasResponse."""
 
     key: Annotated[str, Wire("string")] = ""
     value: Annotated[float, Wire("float64")] = 0.0
 
 
-@dataclass(slots=True)
-class EntryData:
+class EntryData(Struct):
     """A part of DescribeClientQuotasResponse."""
 
     entity: Annotated[list[EntityData], Wire("[]EntityData")] = field(default_factory=list)
     values: Annotated[list[ValueData], Wire("[]ValueData")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeClientQuotasResponse:
+class DescribeClientQuotasResponse(Struct):
     """DescribeClientQuotasResponse, versions 0-1."""
 
     api_key: ClassVar[int] = 48

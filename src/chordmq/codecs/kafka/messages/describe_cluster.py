@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class DescribeClusterRequest:
+class DescribeClusterRequest(Struct):
     """DescribeClusterRequest, versions 0-2."""
 
     api_key: ClassVar[int] = 60
@@ -21,8 +21,7 @@ class DescribeClusterRequest:
     include_fenced_brokers: Annotated[bool, Wire("bool", "2+")] = False
 
 
-@dataclass(slots=True)
-class DescribeClusterBroker:
+class DescribeClusterBroker(Struct):
     """A part of DescribeClusterResponse."""
 
     broker_id: Annotated[int, Wire("int32")] = 0
@@ -32,8 +31,7 @@ class DescribeClusterBroker:
     is_fenced: Annotated[bool, Wire("bool", "2+")] = False
 
 
-@dataclass(slots=True)
-class DescribeClusterResponse:
+class DescribeClusterResponse(Struct):
     """DescribeClusterResponse, versions 0-2."""
 
     api_key: ClassVar[int] = 60

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class DescribeConfigsResource:
+class DescribeConfigsResource(Struct):
     """A part of DescribeConfigsRequest."""
 
     resource_type: Annotated[int, Wire("int8")] = 0
@@ -19,8 +19,7 @@ class DescribeConfigsResource:
     )
 
 
-@dataclass(slots=True)
-class DescribeConfigsRequest:
+class DescribeConfigsRequest(Struct):
     """DescribeConfigsRequest, versions 1-4."""
 
     api_key: ClassVar[int] = 32
@@ -34,8 +33,7 @@ class DescribeConfigsRequest:
     include_documentation: Annotated[bool, Wire("bool", "3+")] = False
 
 
-@dataclass(slots=True)
-class DescribeConfigsSynonym:
+class DescribeConfigsSynonym(Struct):
     """A part of DescribeConfigsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -43,8 +41,7 @@ class DescribeConfigsSynonym:
     source: Annotated[int, Wire("int8")] = 0
 
 
-@dataclass(slots=True)
-class DescribeConfigsResourceResult:
+class DescribeConfigsResourceResult(Struct):
     """A part of DescribeConfigsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -59,8 +56,7 @@ class DescribeConfigsResourceResult:
     documentation: Annotated[str | None, Wire("string", "3+", nullable="0+", ignorable=True)] = ""
 
 
-@dataclass(slots=True)
-class DescribeConfigsResult:
+class DescribeConfigsResult(Struct):
     """A part of DescribeConfigsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -72,8 +68,7 @@ class DescribeConfigsResult:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeConfigsResponse:
+class DescribeConfigsResponse(Struct):
     """DescribeConfigsResponse, versions 1-4."""
 
     api_key: ClassVar[int] = 32

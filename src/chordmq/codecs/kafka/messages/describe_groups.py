@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class DescribeGroupsRequest:
+class DescribeGroupsRequest(Struct):
     """DescribeGroupsRequest, versions 0-6."""
 
     api_key: ClassVar[int] = 15
@@ -20,8 +20,7 @@ class DescribeGroupsRequest:
     include_authorized_operations: Annotated[bool, Wire("bool", "3+")] = False
 
 
-@dataclass(slots=True)
-class DescribedGroupMember:
+class DescribedGroupMember(Struct):
     """A part of DescribeGroupsResponse."""
 
     member_id: Annotated[str, Wire("string")] = ""
@@ -34,8 +33,7 @@ class DescribedGroupMember:
     member_assignment: Annotated[bytes, Wire("bytes")] = b""
 
 
-@dataclass(slots=True)
-class DescribedGroup:
+class DescribedGroup(Struct):
     """A part of DescribeGroupsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -50,8 +48,7 @@ class DescribedGroup:
     authorized_operations: Annotated[int, Wire("int32", "3+")] = -2147483648
 
 
-@dataclass(slots=True)
-class DescribeGroupsResponse:
+class DescribeGroupsResponse(Struct):
     """DescribeGroupsResponse, versions 0-6."""
 
     api_key: ClassVar[int] = 15

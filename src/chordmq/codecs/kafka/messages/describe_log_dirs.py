@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class DescribableLogDirTopic:
+class DescribableLogDirTopic(Struct):
     """A part of DescribeLogDirsRequest."""
 
     topic: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeLogDirsRequest:
+class DescribeLogDirsRequest(Struct):
     """DescribeLogDirsRequest, versions 1-5."""
 
     api_key: ClassVar[int] = 35
@@ -29,8 +28,7 @@ class DescribeLogDirsRequest:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeLogDirsPartition:
+class DescribeLogDirsPartition(Struct):
     """A part of DescribeLogDirsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -39,8 +37,7 @@ class DescribeLogDirsPartition:
     is_future_key: Annotated[bool, Wire("bool")] = False
 
 
-@dataclass(slots=True)
-class DescribeLogDirsTopic:
+class DescribeLogDirsTopic(Struct):
     """A part of DescribeLogDirsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -49,8 +46,7 @@ class DescribeLogDirsTopic:
     )
 
 
-@dataclass(slots=True)
-class DescribeLogDirsResult:
+class DescribeLogDirsResult(Struct):
     """A part of DescribeLogDirsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -63,8 +59,7 @@ class DescribeLogDirsResult:
     is_cordoned: Annotated[bool, Wire("bool", "5+", ignorable=True)] = False
 
 
-@dataclass(slots=True)
-class DescribeLogDirsResponse:
+class DescribeLogDirsResponse(Struct):
     """DescribeLogDirsResponse, versions 1-5."""
 
     api_key: ClassVar[int] = 35

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class TopicRequest:
+class TopicRequest(Struct):
     """A part of DescribeProducersRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partition_indexes: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeProducersRequest:
+class DescribeProducersRequest(Struct):
     """DescribeProducersRequest, versions 0."""
 
     api_key: ClassVar[int] = 61
@@ -27,8 +26,7 @@ class DescribeProducersRequest:
     topics: Annotated[list[TopicRequest], Wire("[]TopicRequest")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ProducerState:
+class ProducerState(Struct):
     """A part of DescribeProducersResponse."""
 
     producer_id: Annotated[int, Wire("int64")] = 0
@@ -39,8 +37,7 @@ class ProducerState:
     current_txn_start_offset: Annotated[int, Wire("int64")] = -1
 
 
-@dataclass(slots=True)
-class PartitionResponse:
+class PartitionResponse(Struct):
     """A part of DescribeProducersResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -51,8 +48,7 @@ class PartitionResponse:
     )
 
 
-@dataclass(slots=True)
-class TopicResponse:
+class TopicResponse(Struct):
     """A part of DescribeProducersResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -61,8 +57,7 @@ class TopicResponse:
     )
 
 
-@dataclass(slots=True)
-class DescribeProducersResponse:
+class DescribeProducersResponse(Struct):
     """DescribeProducersResponse, versions 0."""
 
     api_key: ClassVar[int] = 61

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class DescribeQuorumRequestPartitionData:
+class DescribeQuorumRequestPartitionData(Struct):
     """A part of DescribeQuorumRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class DescribeQuorumRequestTopicData:
+class DescribeQuorumRequestTopicData(Struct):
     """A part of DescribeQuorumRequest."""
 
     topic_name: Annotated[str, Wire("string")] = ""
@@ -25,8 +24,7 @@ class DescribeQuorumRequestTopicData:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeQuorumRequest:
+class DescribeQuorumRequest(Struct):
     """DescribeQuorumRequest, versions 0-2."""
 
     api_key: ClassVar[int] = 55
@@ -38,8 +36,7 @@ class DescribeQuorumRequest:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ReplicaState:
+class ReplicaState(Struct):
     """A part of DescribeQuorumResponse."""
 
     replica_id: Annotated[int, Wire("int32")] = 0
@@ -49,8 +46,7 @@ class ReplicaState:
     last_caught_up_timestamp: Annotated[int, Wire("int64", "1+", ignorable=True)] = -1
 
 
-@dataclass(slots=True)
-class DescribeQuorumResponsePartitionData:
+class DescribeQuorumResponsePartitionData(Struct):
     """A part of DescribeQuorumResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -65,8 +61,7 @@ class DescribeQuorumResponsePartitionData:
     observers: Annotated[list[ReplicaState], Wire("[]ReplicaState")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeQuorumResponseTopicData:
+class DescribeQuorumResponseTopicData(Struct):
     """A part of DescribeQuorumResponse."""
 
     topic_name: Annotated[str, Wire("string")] = ""
@@ -75,8 +70,7 @@ class DescribeQuorumResponseTopicData:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Listener:
+class Listener(Struct):
     """A part of DescribeQuorumResponse."""
 
     name: Annotated[str, Wire("string", "2+")] = ""
@@ -84,16 +78,14 @@ class Listener:
     port: Annotated[int, Wire("uint16", "2+")] = 0
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     """A part of DescribeQuorumResponse."""
 
     node_id: Annotated[int, Wire("int32", "2+")] = 0
     listeners: Annotated[list[Listener], Wire("[]Listener", "2+")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeQuorumResponse:
+class DescribeQuorumResponse(Struct):
     """DescribeQuorumResponse, versions 0-2."""
 
     api_key: ClassVar[int] = 55

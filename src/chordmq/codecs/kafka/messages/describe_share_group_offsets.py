@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsRequestTopic:
+class DescribeShareGroupOffsetsRequestTopic(Struct):
     """A part of DescribeShareGroupOffsetsRequest."""
 
     topic_name: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsRequestGroup:
+class DescribeShareGroupOffsetsRequestGroup(Struct):
     """A part of DescribeShareGroupOffsetsRequest."""
 
     group_id: Annotated[str, Wire("string")] = ""
@@ -27,8 +26,7 @@ class DescribeShareGroupOffsetsRequestGroup:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsRequest:
+class DescribeShareGroupOffsetsRequest(Struct):
     """DescribeShareGroupOffsetsRequest, versions 0-1."""
 
     api_key: ClassVar[int] = 90
@@ -40,8 +38,7 @@ class DescribeShareGroupOffsetsRequest:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsResponsePartition:
+class DescribeShareGroupOffsetsResponsePartition(Struct):
     """A part of DescribeShareGroupOffsetsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -52,8 +49,7 @@ class DescribeShareGroupOffsetsResponsePartition:
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsResponseTopic:
+class DescribeShareGroupOffsetsResponseTopic(Struct):
     """A part of DescribeShareGroupOffsetsResponse."""
 
     topic_name: Annotated[str, Wire("string")] = ""
@@ -64,8 +60,7 @@ class DescribeShareGroupOffsetsResponseTopic:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsResponseGroup:
+class DescribeShareGroupOffsetsResponseGroup(Struct):
     """A part of DescribeShareGroupOffsetsResponse."""
 
     group_id: Annotated[str, Wire("string")] = ""
@@ -77,8 +72,7 @@ class DescribeShareGroupOffsetsResponseGroup:
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class DescribeShareGroupOffsetsResponse:
+class DescribeShareGroupOffsetsResponse(Struct):
     """DescribeShareGroupOffsetsResponse, versions 0-1."""
 
     api_key: ClassVar[int] = 90

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class TopicRequest:
+class TopicRequest(Struct):
     """A part of DescribeTopicPartitionsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
 
 
-@dataclass(slots=True)
-class Cursor:
+class Cursor(Struct):
     """A part of DescribeTopicPartitionsRequest."""
 
     topic_name: Annotated[str, Wire("string")] = ""
     partition_index: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsRequest:
+class DescribeTopicPartitionsRequest(Struct):
     """DescribeTopicPartitionsRequest, versions 0."""
 
     api_key: ClassVar[int] = 75
@@ -36,8 +34,7 @@ class DescribeTopicPartitionsRequest:
     cursor: Annotated[Cursor | None, Wire("Cursor", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsResponsePartition:
+class DescribeTopicPartitionsResponsePartition(Struct):
     """A part of DescribeTopicPartitionsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -53,8 +50,7 @@ class DescribeTopicPartitionsResponsePartition:
     )
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsResponseTopic:
+class DescribeTopicPartitionsResponseTopic(Struct):
     """A part of DescribeTopicPartitionsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -68,8 +64,7 @@ class DescribeTopicPartitionsResponseTopic:
     topic_authorized_operations: Annotated[int, Wire("int32")] = -2147483648
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsResponse:
+class DescribeTopicPartitionsResponse(Struct):
     """DescribeTopicPartitionsResponse, versions 0."""
 
     api_key: ClassVar[int] = 75

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class DescribeTransactionsRequest:
+class DescribeTransactionsRequest(Struct):
     """DescribeTransactionsRequest, versions 0."""
 
     api_key: ClassVar[int] = 65
@@ -19,16 +19,14 @@ class DescribeTransactionsRequest:
     transactional_ids: Annotated[list[str], Wire("[]string")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TopicData:
+class TopicData(Struct):
     """A part of DescribeTransactionsResponse."""
 
     topic: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TransactionState:
+class TransactionState(Struct):
     """A part of DescribeTransactionsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -41,8 +39,7 @@ class TransactionState:
     topics: Annotated[list[TopicData], Wire("[]TopicData")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DescribeTransactionsResponse:
+class DescribeTransactionsResponse(Struct):
     """DescribeTransactionsResponse, versions 0."""
 
     api_key: ClassVar[int] = 65

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class UserName:
+class UserName(Struct):
     """A part of DescribeUserScramCredentialsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
 
 
-@dataclass(slots=True)
-class DescribeUserScramCredentialsRequest:
+class DescribeUserScramCredentialsRequest(Struct):
     """DescribeUserScramCredentialsRequest, versions 0."""
 
     api_key: ClassVar[int] = 50
@@ -28,16 +27,14 @@ class DescribeUserScramCredentialsRequest:
     )
 
 
-@dataclass(slots=True)
-class CredentialInfo:
+class CredentialInfo(Struct):
     """A part of DescribeUserScramCredentialsResponse."""
 
     mechanism: Annotated[int, Wire("int8")] = 0
     iterations: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class DescribeUserScramCredentialsResult:
+class DescribeUserScramCredentialsResult(Struct):
     """A part of DescribeUserScramCredentialsResponse."""
 
     user: Annotated[str, Wire("string")] = ""
@@ -48,8 +45,7 @@ class DescribeUserScramCredentialsResult:
     )
 
 
-@dataclass(slots=True)
-class DescribeUserScramCredentialsResponse:
+class DescribeUserScramCredentialsResponse(Struct):
     """DescribeUserScramCredentialsResponse, versions 0."""
 
     api_key: ClassVar[int] = 50

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct):
     """A part of ElectLeadersRequest."""
 
     topic: Annotated[str, Wire("string")] = ""
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ElectLeadersRequest:
+class ElectLeadersRequest(Struct):
     """ElectLeadersRequest, versions 0-2."""
 
     api_key: ClassVar[int] = 43
@@ -31,8 +30,7 @@ class ElectLeadersRequest:
     timeout_ms: Annotated[int, Wire("int32")] = 60000
 
 
-@dataclass(slots=True)
-class PartitionResult:
+class PartitionResult(Struct):
     """A part of ElectLeadersResponse."""
 
     partition_id: Annotated[int, Wire("int32")] = 0
@@ -40,8 +38,7 @@ class PartitionResult:
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class ReplicaElectionResult:
+class ReplicaElectionResult(Struct):
     """A part of ElectLeadersResponse."""
 
     topic: Annotated[str, Wire("string")] = ""
@@ -50,8 +47,7 @@ class ReplicaElectionResult:
     )
 
 
-@dataclass(slots=True)
-class ElectLeadersResponse:
+class ElectLeadersResponse(Struct):
     """ElectLeadersResponse, versions 0-2."""
 
     api_key: ClassVar[int] = 43

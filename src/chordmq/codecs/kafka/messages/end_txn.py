@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from msgspec import Struct
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class EndTxnRequest:
+class EndTxnRequest(Struct):
     """EndTxnRequest, versions 0-5."""
 
     api_key: ClassVar[int] = 26
@@ -22,8 +22,7 @@ class EndTxnRequest:
     committed: Annotated[bool, Wire("bool")] = False
 
 
-@dataclass(slots=True)
-class EndTxnResponse:
+class EndTxnResponse(Struct):
     """EndTxnResponse, versions 0-5."""
 
     api_key: ClassVar[int] = 26

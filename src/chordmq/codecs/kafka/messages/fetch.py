@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class ReplicaState:
+class ReplicaState(Struct):
     """A part of FetchRequest."""
 
     replica_id: Annotated[int, Wire("int32", "15+")] = -1
     replica_epoch: Annotated[int, Wire("int64", "15+")] = -1
 
 
-@dataclass(slots=True)
-class FetchPartition:
+class FetchPartition(Struct):
     """A part of FetchRequest."""
 
     partition: Annotated[int, Wire("int32")] = 0
@@ -32,8 +31,7 @@ class FetchPartition:
     )
 
 
-@dataclass(slots=True)
-class FetchTopic:
+class FetchTopic(Struct):
     """A part of FetchRequest."""
 
     topic: Annotated[str, Wire("string", "0-12", ignorable=True)] = ""
@@ -43,8 +41,7 @@ class FetchTopic:
     )
 
 
-@dataclass(slots=True)
-class ForgottenTopic:
+class ForgottenTopic(Struct):
     """A part of FetchRequest."""
 
     topic: Annotated[str, Wire("string", "7-12", ignorable=True)] = ""
@@ -52,8 +49,7 @@ class ForgottenTopic:
     partitions: Annotated[list[int], Wire("[]int32", "7+")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class FetchRequest:
+class FetchRequest(Struct):
     """FetchRequest, versions 4-18."""
 
     api_key: ClassVar[int] = 1
@@ -80,40 +76,35 @@ class FetchRequest:
     rack_id: Annotated[str, Wire("string", "11+", ignorable=True)] = ""
 
 
-@dataclass(slots=True)
-class EpochEndOffset:
+class EpochEndOffset(Struct):
     """A part of FetchResponse."""
 
     epoch: Annotated[int, Wire("int32", "12+")] = -1
     end_offset: Annotated[int, Wire("int64", "12+")] = -1
 
 
-@dataclass(slots=True)
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct):
     """A part of FetchResponse."""
 
     leader_id: Annotated[int, Wire("int32", "12+")] = -1
     leader_epoch: Annotated[int, Wire("int32", "12+")] = -1
 
 
-@dataclass(slots=True)
-class SnapshotId:
+class SnapshotId(Struct):
     """A part of FetchResponse."""
 
     end_offset: Annotated[int, Wire("int64")] = -1
     epoch: Annotated[int, Wire("int32")] = -1
 
 
-@dataclass(slots=True)
-class AbortedTransaction:
+class AbortedTransaction(Struct):
     """A part of FetchResponse."""
 
     producer_id: Annotated[int, Wire("int64")] = 0
     first_offset: Annotated[int, Wire("int64")] = 0
 
 
-@dataclass(slots=True)
-class PartitionData:
+class PartitionData(Struct):
     """A part of FetchResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -137,8 +128,7 @@ class PartitionData:
     records: Annotated[memoryview | bytes | None, Wire("records", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class FetchableTopicResponse:
+class FetchableTopicResponse(Struct):
     """A part of FetchResponse."""
 
     topic: Annotated[str, Wire("string", "0-12", ignorable=True)] = ""
@@ -148,8 +138,7 @@ class FetchableTopicResponse:
     )
 
 
-@dataclass(slots=True)
-class NodeEndpoint:
+class NodeEndpoint(Struct):
     """A part of FetchResponse."""
 
     node_id: Annotated[int, Wire("int32", "16+")] = 0
@@ -158,8 +147,7 @@ class NodeEndpoint:
     rack: Annotated[str | None, Wire("string", "16+", nullable="16+")] = None
 
 
-@dataclass(slots=True)
-class FetchResponse:
+class FetchResponse(Struct):
     """FetchResponse, versions 4-18."""
 
     api_key: ClassVar[int] = 1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Struct):
     """FindCoordinatorRequest, versions 0-6."""
 
     api_key: ClassVar[int] = 10
@@ -21,8 +21,7 @@ class FindCoordinatorRequest:
     coordinator_keys: Annotated[list[str], Wire("[]string", "4+")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Coordinator:
+class Coordinator(Struct):
     """A part of FindCoordinatorResponse."""
 
     key: Annotated[str, Wire("string", "4+")] = ""
@@ -33,8 +32,7 @@ class Coordinator:
     error_message: Annotated[str | None, Wire("string", "4+", nullable="4+", ignorable=True)] = ""
 
 
-@dataclass(slots=True)
-class FindCoordinatorResponse:
+class FindCoordinatorResponse(Struct):
     """FindCoordinatorResponse, versions 0-6."""
 
     api_key: ClassVar[int] = 10

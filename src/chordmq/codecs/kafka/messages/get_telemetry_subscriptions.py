@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class GetTelemetrySubscriptionsRequest:
+class GetTelemetrySubscriptionsRequest(Struct):
     """GetTelemetrySubscriptionsRequest, versions 0."""
 
     api_key: ClassVar[int] = 71
@@ -19,8 +19,7 @@ class GetTelemetrySubscriptionsRequest:
     client_instance_id: Annotated[bytes, Wire("uuid")] = NO_UUID
 
 
-@dataclass(slots=True)
-class GetTelemetrySubscriptionsResponse:
+class GetTelemetrySubscriptionsResponse(Struct):
     """GetTelemetrySubscriptionsResponse, versions 0."""
 
     api_key: ClassVar[int] = 71

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from msgspec import Struct
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class HeartbeatRequest:
+class HeartbeatRequest(Struct):
     """HeartbeatRequest, versions 0-4."""
 
     api_key: ClassVar[int] = 12
@@ -22,8 +22,7 @@ class HeartbeatRequest:
     group_instance_id: Annotated[str | None, Wire("string", "3+", nullable="3+")] = None
 
 
-@dataclass(slots=True)
-class HeartbeatResponse:
+class HeartbeatResponse(Struct):
     """HeartbeatResponse, versions 0-4."""
 
     api_key: ClassVar[int] = 12

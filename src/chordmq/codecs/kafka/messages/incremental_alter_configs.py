@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class AlterableConfig:
+class AlterableConfig(Struct):
     """A part of IncrementalAlterConfigsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -17,8 +17,7 @@ class AlterableConfig:
     value: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class AlterConfigsResource:
+class AlterConfigsResource(Struct):
     """A part of IncrementalAlterConfigsRequest."""
 
     resource_type: Annotated[int, Wire("int8")] = 0
@@ -28,8 +27,7 @@ class AlterConfigsResource:
     )
 
 
-@dataclass(slots=True)
-class IncrementalAlterConfigsRequest:
+class IncrementalAlterConfigsRequest(Struct):
     """IncrementalAlterConfigsRequest, versions 0-1."""
 
     api_key: ClassVar[int] = 44
@@ -42,8 +40,7 @@ class IncrementalAlterConfigsRequest:
     validate_only: Annotated[bool, Wire("bool")] = False
 
 
-@dataclass(slots=True)
-class AlterConfigsResourceResponse:
+class AlterConfigsResourceResponse(Struct):
     """A part of IncrementalAlterConfigsResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -52,8 +49,7 @@ class AlterConfigsResourceResponse:
     resource_name: Annotated[str, Wire("string")] = ""
 
 
-@dataclass(slots=True)
-class IncrementalAlterConfigsResponse:
+class IncrementalAlterConfigsResponse(Struct):
     """IncrementalAlterConfigsResponse, versions 0-1."""
 
     api_key: ClassVar[int] = 44

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from msgspec import Struct
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class InitProducerIdRequest:
+class InitProducerIdRequest(Struct):
     """InitProducerIdRequest, versions 0-6."""
 
     api_key: ClassVar[int] = 22
@@ -24,8 +24,7 @@ class InitProducerIdRequest:
     keep_prepared_txn: Annotated[bool, Wire("bool", "6+")] = False
 
 
-@dataclass(slots=True)
-class InitProducerIdResponse:
+class InitProducerIdResponse(Struct):
     """InitProducerIdResponse, versions 0-6."""
 
     api_key: ClassVar[int] = 22

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class JoinGroupRequestProtocol:
+class JoinGroupRequestProtocol(Struct):
     """A part of JoinGroupRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     metadata: Annotated[bytes, Wire("bytes")] = b""
 
 
-@dataclass(slots=True)
-class JoinGroupRequest:
+class JoinGroupRequest(Struct):
     """JoinGroupRequest, versions 0-9."""
 
     api_key: ClassVar[int] = 11
@@ -36,8 +35,7 @@ class JoinGroupRequest:
     reason: Annotated[str | None, Wire("string", "8+", nullable="8+", ignorable=True)] = None
 
 
-@dataclass(slots=True)
-class JoinGroupResponseMember:
+class JoinGroupResponseMember(Struct):
     """A part of JoinGroupResponse."""
 
     member_id: Annotated[str, Wire("string")] = ""
@@ -47,8 +45,7 @@ class JoinGroupResponseMember:
     metadata: Annotated[bytes, Wire("bytes")] = b""
 
 
-@dataclass(slots=True)
-class JoinGroupResponse:
+class JoinGroupResponse(Struct):
     """JoinGroupResponse, versions 0-9."""
 
     api_key: ClassVar[int] = 11

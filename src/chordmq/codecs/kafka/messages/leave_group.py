@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class MemberIdentity:
+class MemberIdentity(Struct):
     """A part of LeaveGroupRequest."""
 
     member_id: Annotated[str, Wire("string", "3+")] = ""
@@ -17,8 +17,7 @@ class MemberIdentity:
     reason: Annotated[str | None, Wire("string", "5+", nullable="5+", ignorable=True)] = None
 
 
-@dataclass(slots=True)
-class LeaveGroupRequest:
+class LeaveGroupRequest(Struct):
     """LeaveGroupRequest, versions 0-5."""
 
     api_key: ClassVar[int] = 13
@@ -32,8 +31,7 @@ class LeaveGroupRequest:
     )
 
 
-@dataclass(slots=True)
-class MemberResponse:
+class MemberResponse(Struct):
     """A part of LeaveGroupResponse."""
 
     member_id: Annotated[str, Wire("string", "3+")] = ""
@@ -41,8 +39,7 @@ class MemberResponse:
     error_code: Annotated[int, Wire("int16", "3+")] = 0
 
 
-@dataclass(slots=True)
-class LeaveGroupResponse:
+class LeaveGroupResponse(Struct):
     """LeaveGroupResponse, versions 0-5."""
 
     api_key: ClassVar[int] = 13

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class ListConfigResourcesRequest:
+class ListConfigResourcesRequest(Struct):
     """ListConfigResourcesRequest, versions 0-1."""
 
     api_key: ClassVar[int] = 74
@@ -19,16 +19,14 @@ class ListConfigResourcesRequest:
     resource_types: Annotated[list[int], Wire("[]int8", "1+")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ConfigResource:
+class ConfigResource(Struct):
     """A part of ListConfigResourcesResponse."""
 
     resource_name: Annotated[str, Wire("string")] = ""
     resource_type: Annotated[int, Wire("int8", "1+", ignorable=True)] = 16
 
 
-@dataclass(slots=True)
-class ListConfigResourcesResponse:
+class ListConfigResourcesResponse(Struct):
     """ListConfigResourcesResponse, versions 0-1."""
 
     api_key: ClassVar[int] = 74

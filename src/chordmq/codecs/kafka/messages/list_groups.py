@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class ListGroupsRequest:
+class ListGroupsRequest(Struct):
     """ListGroupsRequest, versions 0-5."""
 
     api_key: ClassVar[int] = 16
@@ -20,8 +20,7 @@ class ListGroupsRequest:
     types_filter: Annotated[list[str], Wire("[]string", "5+")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ListedGroup:
+class ListedGroup(Struct):
     """A part of ListGroupsResponse."""
 
     group_id: Annotated[str, Wire("string")] = ""
@@ -30,8 +29,7 @@ class ListedGroup:
     group_type: Annotated[str, Wire("string", "5+", ignorable=True)] = ""
 
 
-@dataclass(slots=True)
-class ListGroupsResponse:
+class ListGroupsResponse(Struct):
     """ListGroupsResponse, versions 0-5."""
 
     api_key: ClassVar[int] = 16

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class ListOffsetsPartition:
+class ListOffsetsPartition(Struct):
     """A part of ListOffsetsRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -17,8 +17,7 @@ class ListOffsetsPartition:
     timestamp: Annotated[int, Wire("int64")] = 0
 
 
-@dataclass(slots=True)
-class ListOffsetsTopic:
+class ListOffsetsTopic(Struct):
     """A part of ListOffsetsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -27,8 +26,7 @@ class ListOffsetsTopic:
     )
 
 
-@dataclass(slots=True)
-class ListOffsetsRequest:
+class ListOffsetsRequest(Struct):
     """ListOffsetsRequest, versions 1-11."""
 
     api_key: ClassVar[int] = 2
@@ -43,8 +41,7 @@ class ListOffsetsRequest:
     timeout_ms: Annotated[int, Wire("int32", "10+", ignorable=True)] = 0
 
 
-@dataclass(slots=True)
-class ListOffsetsPartitionResponse:
+class ListOffsetsPartitionResponse(Struct):
     """A part of ListOffsetsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -54,8 +51,7 @@ class ListOffsetsPartitionResponse:
     leader_epoch: Annotated[int, Wire("int32", "4+")] = -1
 
 
-@dataclass(slots=True)
-class ListOffsetsTopicResponse:
+class ListOffsetsTopicResponse(Struct):
     """A part of ListOffsetsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -64,8 +60,7 @@ class ListOffsetsTopicResponse:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ListOffsetsResponse:
+class ListOffsetsResponse(Struct):
     """ListOffsetsResponse, versions 1-11."""
 
     api_key: ClassVar[int] = 2

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class ListPartitionReassignmentsTopics:
+class ListPartitionReassignmentsTopics(Struct):
     """A part of ListPartitionReassignmentsRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partition_indexes: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ListPartitionReassignmentsRequest:
+class ListPartitionReassignmentsRequest(Struct):
     """ListPartitionReassignmentsRequest, versions 0."""
 
     api_key: ClassVar[int] = 46
@@ -31,8 +30,7 @@ class ListPartitionReassignmentsRequest:
     ] = None
 
 
-@dataclass(slots=True)
-class OngoingPartitionReassignment:
+class OngoingPartitionReassignment(Struct):
     """A part of ListPartitionReassignmentsResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -41,8 +39,7 @@ class OngoingPartitionReassignment:
     removing_replicas: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OngoingTopicReassignment:
+class OngoingTopicReassignment(Struct):
     """A part of ListPartitionReassignmentsResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -51,8 +48,7 @@ class OngoingTopicReassignment:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ListPartitionReassignmentsResponse:
+class ListPartitionReassignmentsResponse(Struct):
     """ListPartitionReassignmentsResponse, versions 0."""
 
     api_key: ClassVar[int] = 46

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class ListTransactionsRequest:
+class ListTransactionsRequest(Struct):
     """ListTransactionsRequest, versions 0-2."""
 
     api_key: ClassVar[int] = 66
@@ -22,8 +22,7 @@ class ListTransactionsRequest:
     transactional_id_pattern: Annotated[str | None, Wire("string", "2+", nullable="2+")] = None
 
 
-@dataclass(slots=True)
-class TransactionState:
+class TransactionState(Struct):
     """A part of ListTransactionsResponse."""
 
     transactional_id: Annotated[str, Wire("string")] = ""
@@ -31,8 +30,7 @@ class TransactionState:
     transaction_state: Annotated[str, Wire("string")] = ""
 
 
-@dataclass(slots=True)
-class ListTransactionsResponse:
+class ListTransactionsResponse(Struct):
     """ListTransactionsResponse, versions 0-2."""
 
     api_key: ClassVar[int] = 66

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class MetadataRequestTopic:
+class MetadataRequestTopic(Struct):
     """A part of MetadataRequest."""
 
     topic_id: Annotated[bytes, Wire("uuid", "10+", ignorable=True)] = NO_UUID
     name: Annotated[str | None, Wire("string", nullable="10+")] = ""
 
 
-@dataclass(slots=True)
-class MetadataRequest:
+class MetadataRequest(Struct):
     """MetadataRequest, versions 0-13."""
 
     api_key: ClassVar[int] = 3
@@ -32,8 +31,7 @@ class MetadataRequest:
     include_topic_authorized_operations: Annotated[bool, Wire("bool", "8+")] = False
 
 
-@dataclass(slots=True)
-class MetadataResponseBroker:
+class MetadataResponseBroker(Struct):
     """A part of MetadataResponse."""
 
     node_id: Annotated[int, Wire("int32")] = 0
@@ -42,8 +40,7 @@ class MetadataResponseBroker:
     rack: Annotated[str | None, Wire("string", "1+", nullable="1+", ignorable=True)] = None
 
 
-@dataclass(slots=True)
-class MetadataResponsePartition:
+class MetadataResponsePartition(Struct):
     """A part of MetadataResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -57,8 +54,7 @@ class MetadataResponsePartition:
     )
 
 
-@dataclass(slots=True)
-class MetadataResponseTopic:
+class MetadataResponseTopic(Struct):
     """A part of MetadataResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -71,8 +67,7 @@ class MetadataResponseTopic:
     topic_authorized_operations: Annotated[int, Wire("int32", "8+")] = -2147483648
 
 
-@dataclass(slots=True)
-class MetadataResponse:
+class MetadataResponse(Struct):
     """MetadataResponse, versions 0-13."""
 
     api_key: ClassVar[int] = 3

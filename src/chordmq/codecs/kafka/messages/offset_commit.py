@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class OffsetCommitRequestPartition:
+class OffsetCommitRequestPartition(Struct):
     """A part of OffsetCommitRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -18,8 +18,7 @@ class OffsetCommitRequestPartition:
     committed_metadata: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class OffsetCommitRequestTopic:
+class OffsetCommitRequestTopic(Struct):
     """A part of OffsetCommitRequest."""
 
     name: Annotated[str, Wire("string", "0-9", ignorable=True)] = ""
@@ -29,8 +28,7 @@ class OffsetCommitRequestTopic:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetCommitRequest:
+class OffsetCommitRequest(Struct):
     """OffsetCommitRequest, versions 2-10."""
 
     api_key: ClassVar[int] = 8
@@ -47,16 +45,14 @@ class OffsetCommitRequest:
     )
 
 
-@dataclass(slots=True)
-class OffsetCommitResponsePartition:
+class OffsetCommitResponsePartition(Struct):
     """A part of OffsetCommitResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
 
 
-@dataclass(slots=True)
-class OffsetCommitResponseTopic:
+class OffsetCommitResponseTopic(Struct):
     """A part of OffsetCommitResponse."""
 
     name: Annotated[str, Wire("string", "0-9", ignorable=True)] = ""
@@ -66,8 +62,7 @@ class OffsetCommitResponseTopic:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetCommitResponse:
+class OffsetCommitResponse(Struct):
     """OffsetCommitResponse, versions 2-10."""
 
     api_key: ClassVar[int] = 8

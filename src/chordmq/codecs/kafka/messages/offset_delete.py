@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class OffsetDeleteRequestPartition:
+class OffsetDeleteRequestPartition(Struct):
     """A part of OffsetDeleteRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class OffsetDeleteRequestTopic:
+class OffsetDeleteRequestTopic(Struct):
     """A part of OffsetDeleteRequest."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -25,8 +24,7 @@ class OffsetDeleteRequestTopic:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetDeleteRequest:
+class OffsetDeleteRequest(Struct):
     """OffsetDeleteRequest, versions 0."""
 
     api_key: ClassVar[int] = 47
@@ -39,16 +37,14 @@ class OffsetDeleteRequest:
     )
 
 
-@dataclass(slots=True)
-class OffsetDeleteResponsePartition:
+class OffsetDeleteResponsePartition(Struct):
     """A part of OffsetDeleteResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
 
 
-@dataclass(slots=True)
-class OffsetDeleteResponseTopic:
+class OffsetDeleteResponseTopic(Struct):
     """A part of OffsetDeleteResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -57,8 +53,7 @@ class OffsetDeleteResponseTopic:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetDeleteResponse:
+class OffsetDeleteResponse(Struct):
     """OffsetDeleteResponse, versions 0."""
 
     api_key: ClassVar[int] = 47

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class OffsetFetchRequestTopic:
+class OffsetFetchRequestTopic(Struct):
     """A part of OffsetFetchRequest."""
 
     name: Annotated[str, Wire("string", "0-7")] = ""
     partition_indexes: Annotated[list[int], Wire("[]int32", "0-7")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetFetchRequestTopics:
+class OffsetFetchRequestTopics(Struct):
     """A part of OffsetFetchRequest."""
 
     name: Annotated[str, Wire("string", "8-9", ignorable=True)] = ""
@@ -25,8 +24,7 @@ class OffsetFetchRequestTopics:
     partition_indexes: Annotated[list[int], Wire("[]int32", "8+")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetFetchRequestGroup:
+class OffsetFetchRequestGroup(Struct):
     """A part of OffsetFetchRequest."""
 
     group_id: Annotated[str, Wire("string", "8+")] = ""
@@ -38,8 +36,7 @@ class OffsetFetchRequestGroup:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetFetchRequest:
+class OffsetFetchRequest(Struct):
     """OffsetFetchRequest, versions 1-10."""
 
     api_key: ClassVar[int] = 9
@@ -57,8 +54,7 @@ class OffsetFetchRequest:
     require_stable: Annotated[bool, Wire("bool", "7+")] = False
 
 
-@dataclass(slots=True)
-class OffsetFetchResponsePartition:
+class OffsetFetchResponsePartition(Struct):
     """A part of OffsetFetchResponse."""
 
     partition_index: Annotated[int, Wire("int32", "0-7")] = 0
@@ -68,8 +64,7 @@ class OffsetFetchResponsePartition:
     error_code: Annotated[int, Wire("int16", "0-7")] = 0
 
 
-@dataclass(slots=True)
-class OffsetFetchResponseTopic:
+class OffsetFetchResponseTopic(Struct):
     """A part of OffsetFetchResponse."""
 
     name: Annotated[str, Wire("string", "0-7")] = ""
@@ -78,8 +73,7 @@ class OffsetFetchResponseTopic:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetFetchResponsePartitions:
+class OffsetFetchResponsePartitions(Struct):
     """A part of OffsetFetchResponse."""
 
     partition_index: Annotated[int, Wire("int32", "8+")] = 0
@@ -89,8 +83,7 @@ class OffsetFetchResponsePartitions:
     error_code: Annotated[int, Wire("int16", "8+")] = 0
 
 
-@dataclass(slots=True)
-class OffsetFetchResponseTopics:
+class OffsetFetchResponseTopics(Struct):
     """A part of OffsetFetchResponse."""
 
     name: Annotated[str, Wire("string", "8-9", ignorable=True)] = ""
@@ -100,8 +93,7 @@ class OffsetFetchResponseTopics:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OffsetFetchResponseGroup:
+class OffsetFetchResponseGroup(Struct):
     """A part of OffsetFetchResponse."""
 
     group_id: Annotated[str, Wire("string", "8+")] = ""
@@ -111,8 +103,7 @@ class OffsetFetchResponseGroup:
     error_code: Annotated[int, Wire("int16", "8+")] = 0
 
 
-@dataclass(slots=True)
-class OffsetFetchResponse:
+class OffsetFetchResponse(Struct):
     """OffsetFetchResponse, versions 1-10."""
 
     api_key: ClassVar[int] = 9

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class OffsetForLeaderPartition:
+class OffsetForLeaderPartition(Struct):
     """A part of OffsetForLeaderEpochRequest."""
 
     partition: Annotated[int, Wire("int32")] = 0
@@ -17,8 +17,7 @@ class OffsetForLeaderPartition:
     leader_epoch: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class OffsetForLeaderTopic:
+class OffsetForLeaderTopic(Struct):
     """A part of OffsetForLeaderEpochRequest."""
 
     topic: Annotated[str, Wire("string")] = ""
@@ -27,8 +26,7 @@ class OffsetForLeaderTopic:
     )
 
 
-@dataclass(slots=True)
-class OffsetForLeaderEpochRequest:
+class OffsetForLeaderEpochRequest(Struct):
     """OffsetForLeaderEpochRequest, versions 2-4."""
 
     api_key: ClassVar[int] = 23
@@ -41,8 +39,7 @@ class OffsetForLeaderEpochRequest:
     )
 
 
-@dataclass(slots=True)
-class EpochEndOffset:
+class EpochEndOffset(Struct):
     """A part of OffsetForLeaderEpochResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -51,8 +48,7 @@ class EpochEndOffset:
     end_offset: Annotated[int, Wire("int64")] = -1
 
 
-@dataclass(slots=True)
-class OffsetForLeaderTopicResult:
+class OffsetForLeaderTopicResult(Struct):
     """A part of OffsetForLeaderEpochResponse."""
 
     topic: Annotated[str, Wire("string")] = ""
@@ -61,8 +57,7 @@ class OffsetForLeaderTopicResult:
     )
 
 
-@dataclass(slots=True)
-class OffsetForLeaderEpochResponse:
+class OffsetForLeaderEpochResponse(Struct):
     """OffsetForLeaderEpochResponse, versions 2-4."""
 
     api_key: ClassVar[int] = 23

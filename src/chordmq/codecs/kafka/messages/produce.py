@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class PartitionProduceData:
+class PartitionProduceData(Struct):
     """A part of ProduceRequest."""
 
     index: Annotated[int, Wire("int32")] = 0
     records: Annotated[memoryview | bytes | None, Wire("records", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class TopicProduceData:
+class TopicProduceData(Struct):
     """A part of ProduceRequest."""
 
     name: Annotated[str, Wire("string", "0-12", ignorable=True)] = ""
@@ -27,8 +26,7 @@ class TopicProduceData:
     )
 
 
-@dataclass(slots=True)
-class ProduceRequest:
+class ProduceRequest(Struct):
     """ProduceRequest, versions 3-13."""
 
     api_key: ClassVar[int] = 0
@@ -43,24 +41,21 @@ class ProduceRequest:
     )
 
 
-@dataclass(slots=True)
-class BatchIndexAndErrorMessage:
+class BatchIndexAndErrorMessage(Struct):
     """A part of ProduceResponse."""
 
     batch_index: Annotated[int, Wire("int32", "8+")] = 0
     batch_index_error_message: Annotated[str | None, Wire("string", "8+", nullable="8+")] = None
 
 
-@dataclass(slots=True)
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct):
     """A part of ProduceResponse."""
 
     leader_id: Annotated[int, Wire("int32", "10+")] = -1
     leader_epoch: Annotated[int, Wire("int32", "10+")] = -1
 
 
-@dataclass(slots=True)
-class PartitionProduceResponse:
+class PartitionProduceResponse(Struct):
     """A part of ProduceResponse."""
 
     index: Annotated[int, Wire("int32")] = 0
@@ -77,8 +72,7 @@ class PartitionProduceResponse:
     )
 
 
-@dataclass(slots=True)
-class TopicProduceResponse:
+class TopicProduceResponse(Struct):
     """A part of ProduceResponse."""
 
     name: Annotated[str, Wire("string", "0-12", ignorable=True)] = ""
@@ -88,8 +82,7 @@ class TopicProduceResponse:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class NodeEndpoint:
+class NodeEndpoint(Struct):
     """A part of ProduceResponse."""
 
     node_id: Annotated[int, Wire("int32", "10+")] = 0
@@ -98,8 +91,7 @@ class NodeEndpoint:
     rack: Annotated[str | None, Wire("string", "10+", nullable="10+")] = None
 
 
-@dataclass(slots=True)
-class ProduceResponse:
+class ProduceResponse(Struct):
     """ProduceResponse, versions 3-13."""
 
     api_key: ClassVar[int] = 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from msgspec import Struct
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class PushTelemetryRequest:
+class PushTelemetryRequest(Struct):
     """PushTelemetryRequest, versions 0."""
 
     api_key: ClassVar[int] = 72
@@ -23,8 +23,7 @@ class PushTelemetryRequest:
     metrics: Annotated[bytes, Wire("bytes")] = b""
 
 
-@dataclass(slots=True)
-class PushTelemetryResponse:
+class PushTelemetryResponse(Struct):
     """PushTelemetryResponse, versions 0."""
 
     api_key: ClassVar[int] = 72

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from msgspec import Struct
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class SaslAuthenticateRequest:
+class SaslAuthenticateRequest(Struct):
     """SaslAuthenticateRequest, versions 0-2."""
 
     api_key: ClassVar[int] = 36
@@ -19,8 +19,7 @@ class SaslAuthenticateRequest:
     auth_bytes: Annotated[bytes, Wire("bytes")] = b""
 
 
-@dataclass(slots=True)
-class SaslAuthenticateResponse:
+class SaslAuthenticateResponse(Struct):
     """SaslAuthenticateResponse, versions 0-2."""
 
     api_key: ClassVar[int] = 36

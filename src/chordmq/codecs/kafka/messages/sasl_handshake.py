@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class SaslHandshakeRequest:
+class SaslHandshakeRequest(Struct):
     """SaslHandshakeRequest, versions 0-1."""
 
     api_key: ClassVar[int] = 17
@@ -19,8 +19,7 @@ class SaslHandshakeRequest:
     mechanism: Annotated[str, Wire("string")] = ""
 
 
-@dataclass(slots=True)
-class SaslHandshakeResponse:
+class SaslHandshakeResponse(Struct):
     """SaslHandshakeResponse, versions 0-1."""
 
     api_key: ClassVar[int] = 17

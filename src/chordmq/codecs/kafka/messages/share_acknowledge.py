@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class AcknowledgementBatch:
+class AcknowledgementBatch(Struct):
     """A part of ShareAcknowledgeRequest."""
 
     first_offset: Annotated[int, Wire("int64")] = 0
@@ -17,8 +17,7 @@ class AcknowledgementBatch:
     acknowledge_types: Annotated[list[int], Wire("[]int8")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AcknowledgePartition:
+class AcknowledgePartition(Struct):
     """A part of ShareAcknowledgeRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -27,8 +26,7 @@ class AcknowledgePartition:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class AcknowledgeTopic:
+class AcknowledgeTopic(Struct):
     """A part of ShareAcknowledgeRequest."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
@@ -37,8 +35,7 @@ class AcknowledgeTopic:
     )
 
 
-@dataclass(slots=True)
-class ShareAcknowledgeRequest:
+class ShareAcknowledgeRequest(Struct):
     """ShareAcknowledgeRequest, versions 1-2."""
 
     api_key: ClassVar[int] = 79
@@ -54,16 +51,14 @@ class ShareAcknowledgeRequest:
     )
 
 
-@dataclass(slots=True)
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct):
     """A part of ShareAcknowledgeResponse."""
 
     leader_id: Annotated[int, Wire("int32")] = 0
     leader_epoch: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class PartitionData:
+class PartitionData(Struct):
     """A part of ShareAcknowledgeResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -74,8 +69,7 @@ class PartitionData:
     )
 
 
-@dataclass(slots=True)
-class ShareAcknowledgeTopicResponse:
+class ShareAcknowledgeTopicResponse(Struct):
     """A part of ShareAcknowledgeResponse."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
@@ -84,8 +78,7 @@ class ShareAcknowledgeTopicResponse:
     )
 
 
-@dataclass(slots=True)
-class NodeEndpoint:
+class NodeEndpoint(Struct):
     """A part of ShareAcknowledgeResponse."""
 
     node_id: Annotated[int, Wire("int32")] = 0
@@ -94,8 +87,7 @@ class NodeEndpoint:
     rack: Annotated[str | None, Wire("string", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class ShareAcknowledgeResponse:
+class ShareAcknowledgeResponse(Struct):
     """ShareAcknowledgeResponse, versions 1-2."""
 
     api_key: ClassVar[int] = 79

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class AcknowledgementBatch:
+class AcknowledgementBatch(Struct):
     """A part of ShareFetchRequest."""
 
     first_offset: Annotated[int, Wire("int64")] = 0
@@ -17,8 +17,7 @@ class AcknowledgementBatch:
     acknowledge_types: Annotated[list[int], Wire("[]int8")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class FetchPartition:
+class FetchPartition(Struct):
     """A part of ShareFetchRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -28,8 +27,7 @@ class FetchPartition:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class FetchTopic:
+class FetchTopic(Struct):
     """A part of ShareFetchRequest."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
@@ -38,16 +36,14 @@ class FetchTopic:
     )
 
 
-@dataclass(slots=True)
-class ForgottenTopic:
+class ForgottenTopic(Struct):
     """A part of ShareFetchRequest."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ShareFetchRequest:
+class ShareFetchRequest(Struct):
     """ShareFetchRequest, versions 1-2."""
 
     api_key: ClassVar[int] = 78
@@ -70,16 +66,14 @@ class ShareFetchRequest:
     )
 
 
-@dataclass(slots=True)
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct):
     """A part of ShareFetchResponse."""
 
     leader_id: Annotated[int, Wire("int32")] = 0
     leader_epoch: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class AcquiredRecords:
+class AcquiredRecords(Struct):
     """A part of ShareFetchResponse."""
 
     first_offset: Annotated[int, Wire("int64")] = 0
@@ -87,8 +81,7 @@ class AcquiredRecords:
     delivery_count: Annotated[int, Wire("int16")] = 0
 
 
-@dataclass(slots=True)
-class PartitionData:
+class PartitionData(Struct):
     """A part of ShareFetchResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -105,8 +98,7 @@ class PartitionData:
     )
 
 
-@dataclass(slots=True)
-class ShareFetchableTopicResponse:
+class ShareFetchableTopicResponse(Struct):
     """A part of ShareFetchResponse."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
@@ -115,8 +107,7 @@ class ShareFetchableTopicResponse:
     )
 
 
-@dataclass(slots=True)
-class NodeEndpoint:
+class NodeEndpoint(Struct):
     """A part of ShareFetchResponse."""
 
     node_id: Annotated[int, Wire("int32")] = 0
@@ -125,8 +116,7 @@ class NodeEndpoint:
     rack: Annotated[str | None, Wire("string", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class ShareFetchResponse:
+class ShareFetchResponse(Struct):
     """ShareFetchResponse, versions 1-2."""
 
     api_key: ClassVar[int] = 78

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class ShareGroupDescribeRequest:
+class ShareGroupDescribeRequest(Struct):
     """ShareGroupDescribeRequest, versions 1."""
 
     api_key: ClassVar[int] = 77
@@ -20,8 +20,7 @@ class ShareGroupDescribeRequest:
     include_authorized_operations: Annotated[bool, Wire("bool")] = False
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct):
     """A part of ShareGroupDescribeResponse."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
@@ -29,8 +28,7 @@ class TopicPartitions:
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Assignment:
+class Assignment(Struct):
     """A part of ShareGroupDescribeResponse."""
 
     topic_partitions: Annotated[list[TopicPartitions], Wire("[]TopicPartitions")] = field(
@@ -38,8 +36,7 @@ class Assignment:
     )
 
 
-@dataclass(slots=True)
-class Member:
+class Member(Struct):
     """A part of ShareGroupDescribeResponse."""
 
     member_id: Annotated[str, Wire("string")] = ""
@@ -51,8 +48,7 @@ class Member:
     assignment: Annotated[Assignment, Wire("Assignment")] = field(default_factory=Assignment)
 
 
-@dataclass(slots=True)
-class DescribedGroup:
+class DescribedGroup(Struct):
     """A part of ShareGroupDescribeResponse."""
 
     error_code: Annotated[int, Wire("int16")] = 0
@@ -66,8 +62,7 @@ class DescribedGroup:
     authorized_operations: Annotated[int, Wire("int32")] = -2147483648
 
 
-@dataclass(slots=True)
-class ShareGroupDescribeResponse:
+class ShareGroupDescribeResponse(Struct):
     """ShareGroupDescribeResponse, versions 1."""
 
     api_key: ClassVar[int] = 77

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 
 
-@dataclass(slots=True)
-class ShareGroupHeartbeatRequest:
+class ShareGroupHeartbeatRequest(Struct):
     """ShareGroupHeartbeatRequest, versions 1."""
 
     api_key: ClassVar[int] = 76
@@ -23,16 +23,14 @@ class ShareGroupHeartbeatRequest:
     subscribed_topic_names: Annotated[list[str] | None, Wire("[]string", nullable="0+")] = None
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct):
     """A part of ShareGroupHeartbeatResponse."""
 
     topic_id: Annotated[bytes, Wire("uuid")] = NO_UUID
     partitions: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Assignment:
+class Assignment(Struct):
     """A part of ShareGroupHeartbeatResponse."""
 
     topic_partitions: Annotated[list[TopicPartitions], Wire("[]TopicPartitions")] = field(
@@ -40,8 +38,7 @@ class Assignment:
     )
 
 
-@dataclass(slots=True)
-class ShareGroupHeartbeatResponse:
+class ShareGroupHeartbeatResponse(Struct):
     """ShareGroupHeartbeatResponse, versions 1."""
 
     api_key: ClassVar[int] = 76

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class SyncGroupRequestAssignment:
+class SyncGroupRequestAssignment(Struct):
     """A part of SyncGroupRequest."""
 
     member_id: Annotated[str, Wire("string")] = ""
     assignment: Annotated[bytes, Wire("bytes")] = b""
 
 
-@dataclass(slots=True)
-class SyncGroupRequest:
+class SyncGroupRequest(Struct):
     """SyncGroupRequest, versions 0-5."""
 
     api_key: ClassVar[int] = 14
@@ -35,8 +34,7 @@ class SyncGroupRequest:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class SyncGroupResponse:
+class SyncGroupResponse(Struct):
     """SyncGroupResponse, versions 0-5."""
 
     api_key: ClassVar[int] = 14

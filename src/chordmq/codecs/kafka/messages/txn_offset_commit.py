@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitRequestPartition:
+class TxnOffsetCommitRequestPartition(Struct):
     """A part of TxnOffsetCommitRequest."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
@@ -18,8 +18,7 @@ class TxnOffsetCommitRequestPartition:
     committed_metadata: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitRequestTopic:
+class TxnOffsetCommitRequestTopic(Struct):
     """A part of TxnOffsetCommitRequest."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -28,8 +27,7 @@ class TxnOffsetCommitRequestTopic:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitRequest:
+class TxnOffsetCommitRequest(Struct):
     """TxnOffsetCommitRequest, versions 0-5."""
 
     api_key: ClassVar[int] = 28
@@ -48,16 +46,14 @@ class TxnOffsetCommitRequest:
     )
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitResponsePartition:
+class TxnOffsetCommitResponsePartition(Struct):
     """A part of TxnOffsetCommitResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitResponseTopic:
+class TxnOffsetCommitResponseTopic(Struct):
     """A part of TxnOffsetCommitResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -66,8 +62,7 @@ class TxnOffsetCommitResponseTopic:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitResponse:
+class TxnOffsetCommitResponse(Struct):
     """TxnOffsetCommitResponse, versions 0-5."""
 
     api_key: ClassVar[int] = 28

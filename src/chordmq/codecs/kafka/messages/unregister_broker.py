@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from msgspec import Struct
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class UnregisterBrokerRequest:
+class UnregisterBrokerRequest(Struct):
     """UnregisterBrokerRequest, versions 0."""
 
     api_key: ClassVar[int] = 64
@@ -19,8 +19,7 @@ class UnregisterBrokerRequest:
     broker_id: Annotated[int, Wire("int32")] = 0
 
 
-@dataclass(slots=True)
-class UnregisterBrokerResponse:
+class UnregisterBrokerResponse(Struct):
     """UnregisterBrokerResponse, versions 0."""
 
     api_key: ClassVar[int] = 64

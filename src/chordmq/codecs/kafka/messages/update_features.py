@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class FeatureUpdateKey:
+class FeatureUpdateKey(Struct):
     """A part of UpdateFeaturesRequest."""
 
     feature: Annotated[str, Wire("string")] = ""
@@ -18,8 +18,7 @@ class FeatureUpdateKey:
     upgrade_type: Annotated[int, Wire("int8", "1+")] = 1
 
 
-@dataclass(slots=True)
-class UpdateFeaturesRequest:
+class UpdateFeaturesRequest(Struct):
     """UpdateFeaturesRequest, versions 0-2."""
 
     api_key: ClassVar[int] = 57
@@ -33,8 +32,7 @@ class UpdateFeaturesRequest:
     validate_only: Annotated[bool, Wire("bool", "1+")] = False
 
 
-@dataclass(slots=True)
-class UpdatableFeatureResult:
+class UpdatableFeatureResult(Struct):
     """A part of UpdateFeaturesResponse."""
 
     feature: Annotated[str, Wire("string")] = ""
@@ -42,8 +40,7 @@ class UpdatableFeatureResult:
     error_message: Annotated[str | None, Wire("string", nullable="0+")] = ""
 
 
-@dataclass(slots=True)
-class UpdateFeaturesResponse:
+class UpdateFeaturesResponse(Struct):
     """UpdateFeaturesResponse, versions 0-2."""
 
     api_key: ClassVar[int] = 57

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct, field
 
 from chordmq.codecs.kafka.wire import Wire
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerTopic:
+class WritableTxnMarkerTopic(Struct):
     """A part of WriteTxnMarkersRequest."""
 
     name: Annotated[str, Wire("string")] = ""
     partition_indexes: Annotated[list[int], Wire("[]int32")] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WritableTxnMarker:
+class WritableTxnMarker(Struct):
     """A part of WriteTxnMarkersRequest."""
 
     producer_id: Annotated[int, Wire("int64")] = 0
@@ -30,8 +29,7 @@ class WritableTxnMarker:
     transaction_version: Annotated[int, Wire("int8", "2+", ignorable=True)] = 0
 
 
-@dataclass(slots=True)
-class WriteTxnMarkersRequest:
+class WriteTxnMarkersRequest(Struct):
     """WriteTxnMarkersRequest, versions 1-2."""
 
     api_key: ClassVar[int] = 27
@@ -43,16 +41,14 @@ class WriteTxnMarkersRequest:
     )
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerPartitionResult:
+class WritableTxnMarkerPartitionResult(Struct):
     """A part of WriteTxnMarkersResponse."""
 
     partition_index: Annotated[int, Wire("int32")] = 0
     error_code: Annotated[int, Wire("int16")] = 0
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerTopicResult:
+class WritableTxnMarkerTopicResult(Struct):
     """A part of WriteTxnMarkersResponse."""
 
     name: Annotated[str, Wire("string")] = ""
@@ -61,8 +57,7 @@ class WritableTxnMarkerTopicResult:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerResult:
+class WritableTxnMarkerResult(Struct):
     """A part of WriteTxnMarkersResponse."""
 
     producer_id: Annotated[int, Wire("int64")] = 0
@@ -71,8 +66,7 @@ class WritableTxnMarkerResult:
     ] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class WriteTxnMarkersResponse:
+class WriteTxnMarkersResponse(Struct):
     """WriteTxnMarkersResponse, versions 1-2."""
 
     api_key: ClassVar[int] = 27
