@@ -182,7 +182,7 @@ class Bulk:
             asked = [DescribableLogDirTopic(topic, [partition])]
             return await leader.call(DescribeLogDirsRequest(asked), DescribeLogDirsResponse)
 
-        answer = self.run(self._retrying(ask))
+        answer = self.run(ask())
         check(answer.error_code, "log directories")
         return next((row.log_dir for row in answer.results if row.topics), "")
 
@@ -193,7 +193,7 @@ class Bulk:
         async def ask() -> PartitionData:
             return await self._answer(await self._ask(part, offset, room=1, wait_ms=0))
 
-        data = bytes(self.run(self._retrying(ask)).records or b"")
+        data = bytes(self.run(ask()).records or b"")
         if not data:
             return b""
         header = read_header(data)

@@ -110,9 +110,14 @@ class _File:
     def _expected(self, offset: int) -> int:
         """Return where to look first: where the sparse index says, if there is such a batch."""
         try:
-            entries = list(_ENTRY.iter_unpack(self._path.with_suffix(".index").read_bytes()))
-            place = bisect_right(entries, offset - self._base, key=lambda entry: entry[0]) - 1
-            relative, position = entries[place] if place >= 0 else (0, 0)
+            # Apache Kafka fills the index of a growing file up with zeros.
+            index = self._path.with_suffix(".index").read_bytes().rstrip(b"\0")
+            index += bytes(-len(index) % _ENTRY.size)
+            entries = range(0, len(index), _ENTRY.size)
+            place = bisect_right(
+                entries, offset - self._base, key=lambda at: _ENTRY.unpack_from(index, at)[0]
+            )
+            relative, position = _ENTRY.unpack_from(index, entries[place - 1]) if place else (0, 0)
             found = self.header(position).base_offset == self._base + relative
         except (OSError, ChordMQError, struct.error):
             return 0
