@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -19,32 +18,10 @@ from chordmq.errors import CoordinatorLoading, DiskFull, InvalidRecordState, Unk
 from chordmq.records.batch import TRANSACTIONAL, walk
 from chordmq.records.marker import Marker
 from chordmq.records.record import NewRecord, build_batch
+from tests.broker.running_broker import Waiter, running
 
 MEGABYTE = 2**20
 ACCEPT, RELEASE, REJECT, RENEW = Outcome.ACCEPT, Outcome.RELEASE, Outcome.REJECT, Outcome.RENEW
-
-
-class Waiter:
-    """Counts how often it is woken."""
-
-    def __init__(self) -> None:
-        self.woken = asyncio.Event()
-
-    def wake(self) -> None:
-        self.woken.set()
-
-
-@asynccontextmanager
-async def running(directory: Path, clock: ManualClock) -> AsyncIterator[Broker]:
-    broker = Broker(directory, BrokerSettings(), clock, Flusher())
-    work = asyncio.ensure_future(broker.run())
-    await broker.cursors.loaded.wait()
-    try:
-        yield broker
-    finally:
-        work.cancel()
-        await asyncio.wait([work])
-        broker.close()
 
 
 @pytest.fixture

@@ -1,20 +1,16 @@
 """Share groups on a real broker: cursors opened in time, members let go, restarts."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.cursors.shared_cursor import Outcome
-from chordmq.broker.flusher import Flusher
 from chordmq.broker.groups.coordinator import OUTSIDER
 from chordmq.broker.groups.offsets import Commit
 from chordmq.broker.groups.share_coordinator import Start
 from chordmq.broker.groups.share_groups import Beat, Beaten
-from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import ManualClock
 from chordmq.errors import (
     ChordMQError,
@@ -26,33 +22,10 @@ from chordmq.errors import (
     UnknownTopic,
 )
 from chordmq.records.record import NewRecord
+from tests.broker.running_broker import Waiter, running
 
 MEGABYTE = 2**20
 SESSION_MS = 45_000
-
-
-class Waiter:
-    """Notes that it was woken."""
-
-    def __init__(self) -> None:
-        self.woken = asyncio.Event()
-
-    def wake(self) -> None:
-        self.woken.set()
-
-
-@asynccontextmanager
-async def running(directory: Path, clock: ManualClock) -> AsyncIterator[Broker]:
-    broker = Broker(directory, BrokerSettings(), clock, Flusher())
-    work = asyncio.ensure_future(broker.run())
-    await broker.cursors.loaded.wait()
-    await broker.groups.loaded.wait()
-    try:
-        yield broker
-    finally:
-        work.cancel()
-        await asyncio.wait([work])
-        broker.close()
 
 
 @pytest.fixture

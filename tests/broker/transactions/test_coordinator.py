@@ -1,9 +1,7 @@
 """The transaction coordinator on a real broker: its log, its markers, its clock and its restart."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +31,7 @@ from chordmq.errors import (
 from chordmq.records.batch import TRANSACTIONAL, walk
 from chordmq.records.marker import Marker, read_marker
 from chordmq.records.record import NewRecord, build_batch
+from tests.broker.running_broker import running
 
 SETTINGS = BrokerSettings(
     offsets_topic_num_partitions=2,
@@ -43,22 +42,6 @@ TIMEOUT_MS = 10_000
 PLACE = ("t", 0)
 
 
-@asynccontextmanager
-async def running(directory: Path, clock: ManualClock) -> AsyncIterator[Broker]:
-    """Run a broker with loaded coordinators."""
-    broker = Broker(directory, SETTINGS, clock, Flusher())
-    task = asyncio.ensure_future(broker.run())
-    try:
-        await broker.groups.loaded.wait()
-        await broker.transactions.loaded.wait()
-        yield broker
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        broker.close()
-
-
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
@@ -66,7 +49,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def broker(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Broker]:
-    async with running(tmp_path, clock) as broker:
+    async with running(tmp_path, clock, SETTINGS) as broker:
         await broker.topics.create("t", 2, 1)
         yield broker
 
@@ -84,7 +67,7 @@ async def write(broker: Broker, producer: Incarnation, value: bytes, place: Plac
 
 async def complete(transactions: TransactionCoordinator, state: State, name: str = "x") -> None:
     """Wait until the markers are written."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while transactions.find(name).state is not state:  # noqa: ASYNC110  nobody tells the end
             await asyncio.sleep(0)
 
@@ -222,7 +205,7 @@ async def test_a_decision_is_carried_out_after_a_restart(
     tmp_path: Path, clock: ManualClock, is_commit: bool
 ) -> None:
     """C3: once it is in the log nothing undoes a decision; here no marker could be written."""
-    async with running(tmp_path, clock) as broker:
+    async with running(tmp_path, clock, SETTINGS) as broker:
         await broker.topics.create("t", 1, 1)
         producer = await broker.transactions.init("x", TIMEOUT_MS)
         places = [PLACE, broker.groups.place_of("g")]
@@ -238,7 +221,7 @@ async def test_a_decision_is_carried_out_after_a_restart(
         with pytest.raises(ConcurrentTransactions):
             await broker.transactions.add("x", producer, [PLACE])
         assert broker.partition(*PLACE).stable_offset == 0
-    async with running(tmp_path, clock) as broker:
+    async with running(tmp_path, clock, SETTINGS) as broker:
         state = State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT
         await complete(broker.transactions, state)
         partition = broker.partition(*PLACE)
@@ -252,13 +235,13 @@ async def test_an_open_transaction_survives_a_restart_and_goes_on(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     """C3: pending offsets, the stable offset and the deadline are all in the logs."""
-    async with running(tmp_path, clock) as broker:
+    async with running(tmp_path, clock, SETTINGS) as broker:
         await broker.topics.create("t", 1, 1)
         producer = await broker.transactions.init("x", TIMEOUT_MS)
         await broker.transactions.add("x", producer, [PLACE, broker.groups.place_of("g")])
         await write(broker, producer, b"v")
         await broker.groups.commit_in_transaction("g", Identity(), producer, [Commit("t", 0, 7)])
-    async with running(tmp_path, clock) as broker:
+    async with running(tmp_path, clock, SETTINGS) as broker:
         assert broker.partition(*PLACE).stable_offset == 0
         assert broker.groups.pending("g") == {PLACE}
         await broker.transactions.end("x", producer, is_commit=True)
@@ -270,12 +253,12 @@ async def test_an_open_transaction_survives_a_restart_and_goes_on(
 async def test_an_open_transaction_times_out_also_after_a_restart(
     tmp_path: Path, clock: ManualClock
 ) -> None:
-    async with running(tmp_path, clock) as broker:
+    async with running(tmp_path, clock, SETTINGS) as broker:
         await broker.topics.create("t", 1, 1)
         producer = await broker.transactions.init("x", TIMEOUT_MS)
         await broker.transactions.add("x", producer, [PLACE])
     clock.advance(TIMEOUT_MS)
-    async with running(tmp_path, clock) as broker:
+    async with running(tmp_path, clock, SETTINGS) as broker:
         await broker.transactions.tick()
         await complete(broker.transactions, State.COMPLETE_ABORT)
 
@@ -325,14 +308,14 @@ async def test_requests_of_one_id_take_turns_even_if_their_clients_leave(
 async def test_idle_ids_are_forgotten_and_busy_ones_are_not(
     tmp_path: Path, clock: ManualClock
 ) -> None:
-    async with running(tmp_path, clock) as broker:
+    async with running(tmp_path, clock, SETTINGS) as broker:
         await broker.topics.create("t", 1, 1)
         await broker.transactions.init("idle", TIMEOUT_MS)
         busy = await broker.transactions.init("busy", TIMEOUT_MS)
         await broker.transactions.add("busy", busy, [PLACE])
         clock.advance(SETTINGS.transactional_id_expiration_ms + 1)
         await broker.transactions.expire_ids()
-    async with running(tmp_path, clock) as broker:
+    async with running(tmp_path, clock, SETTINGS) as broker:
         assert [s.transactional_id for s in broker.transactions.snapshots()] == ["busy"]
         with pytest.raises(TransactionalIdNotFound):
             broker.transactions.find("idle")

@@ -1,17 +1,12 @@
 """A transaction with a crash before and after every write to any log: all of it, or nothing."""
 
-import asyncio
-import contextlib
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chordmq.broker.broker import Broker
-from chordmq.broker.flusher import Flusher
 from chordmq.broker.groups.membership import Identity
 from chordmq.broker.groups.offsets import Commit
 from chordmq.broker.partition import Partition
@@ -19,27 +14,12 @@ from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import ManualClock
 from chordmq.records.batch import walk
 from chordmq.records.record import NewRecord, read_records
+from tests.broker.running_broker import running
 
 SETTINGS = BrokerSettings(offsets_topic_num_partitions=1, transaction_state_log_num_partitions=1)
 PLACE = ("out", 0)
 INPUT = ("in", 0)
 WRITES_MIN = 9  # begin, two partitions, record, offset, decision, two markers, completion
-
-
-@asynccontextmanager
-async def running(directory: Path) -> AsyncIterator[Broker]:
-    """Run a broker with loaded coordinators."""
-    broker = Broker(directory, SETTINGS, ManualClock(), Flusher())
-    task = asyncio.ensure_future(broker.run())
-    try:
-        await broker.groups.loaded.wait()
-        await broker.transactions.loaded.wait()
-        yield broker
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        broker.close()
 
 
 async def transform(broker: Broker, *, has_epoch_per_transaction: bool) -> None:
@@ -111,7 +91,7 @@ async def test_a_crash_at_every_write_leaves_all_of_a_transaction_or_nothing(
 ) -> None:
     """C3: the result is seen if and only if the input counts as read, and never twice."""
     source = tmp_path / "data"
-    async with running(source) as broker:
+    async with running(source, ManualClock(), SETTINGS) as broker:
         for topic in ("in", "out"):
             await broker.topics.create(topic, 1, 1)
         crashes = Crashes(broker, source, tmp_path)
@@ -120,7 +100,7 @@ async def test_a_crash_at_every_write_leaves_all_of_a_transaction_or_nothing(
     assert len(crashes.copies) >= 2 * WRITES_MIN
     outcomes = set()
     for copy in crashes.copies:
-        async with running(copy) as broker:
+        async with running(copy, ManualClock(), SETTINGS) as broker:
             await broker.transactions.init("x", 60_000)  # ends what was begun, either way
             is_done = INPUT in broker.groups.committed("g")
             assert visible(broker.partition(*PLACE)) == ([b"result"] if is_done else [])
