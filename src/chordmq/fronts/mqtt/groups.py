@@ -4,6 +4,7 @@ The name of a group is what its clients subscribe to: `$share/group/filter`, `$q
 of a log topic, or `$queue/name/filter`.
 """
 
+import asyncio
 from typing import Protocol
 
 from chordmq.broker.broker import Broker
@@ -18,6 +19,8 @@ from chordmq.errors import ChordMQError, InvalidPattern
 SHARE, QUEUE, STREAM = "$share/", "$queue/", "$stream/"
 READ_APART = (SHARE, QUEUE, STREAM)
 """Subscriptions that read the log by themselves, and get no retained messages."""
+RETRY_S = 0.2
+"""Until a new log topic is opened again, whose leader may not be ready for it yet."""
 POLICY = Policy(Limits(lock_ms=NO_LIMIT, deliveries_max=NO_LIMIT), only_stable=True)
 """A client keeps a message until it answers or goes; nothing is given up."""
 
@@ -103,9 +106,11 @@ class Groups:
 
     async def _begin(self, group: str, topic: Topic) -> None:
         for partition in list(topic.partitions):
-            try:
-                await self._broker.cursors.open(
-                    group, topic.name, partition.index, start_ms=EARLIEST, policy=POLICY
-                )
-            except ChordMQError:
-                return  # the topic is gone, or the node stops
+            while not partition.is_closed:  # as it is when the topic is gone
+                try:
+                    await self._broker.cursors.open(
+                        group, topic.name, partition.index, start_ms=EARLIEST, policy=POLICY
+                    )
+                    break
+                except ChordMQError:
+                    await asyncio.sleep(RETRY_S)

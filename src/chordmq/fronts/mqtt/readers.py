@@ -9,6 +9,7 @@ from chordmq.broker.partition import Partition
 from chordmq.broker.subscriptions import matches
 from chordmq.broker.topic import Topic
 from chordmq.errors import ChordMQError
+from chordmq.fronts.mqtt.groups import RETRY_S
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.outbox import Outbox
 from chordmq.fronts.mqtt.subscriptions import Subscription, Target, target_of
@@ -87,10 +88,12 @@ class Reader(ABC, Generic[OneSource]):
             if partition.moved_to is not None:
                 source.partition = partition.moved_to
                 self.sources[partition.moved_to] = source
-        try:
-            await self.open(EARLIEST)
-        except ChordMQError:
-            pass  # another change of topics follows
+        while not self.is_closed:
+            try:
+                await self.open(EARLIEST)
+                break
+            except ChordMQError:
+                await asyncio.sleep(RETRY_S)
 
     def wake(self) -> None:
         """Take messages at the end of this turn."""
