@@ -19,6 +19,9 @@ export interface PartitionRow {
   leader: number
   replicas?: number[]
   in_sync?: number[]
+  /** Nodes that are getting a copy, and those that lose theirs afterwards. */
+  adding?: number[]
+  removing?: number[]
   start_offset: number
   end_offset: number
   size_bytes: number

@@ -14,11 +14,13 @@ from playwright.sync_api import Page, expect
 
 from chordmq.fronts.admin.console import FOLDER
 from tests.cluster.running_cluster import RunningCluster
+from tests.cluster.running_cluster import place as place_topic
 from tests.interop.program import ROOT, installed, run
 from tests.running_node import RunningNode
 from tests.secured_node import secured_node
+from tests.topology.running_registry import RunningRegistry
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.interop
 
 PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9"}
 WAIT_MS = 60_000
@@ -399,17 +401,43 @@ def test_a_node_that_goes_away_is_said_and_waited_for(page: Page, own_node: Runn
 
 
 @pytest.mark.slow
+def test_a_tree_is_drawn_with_what_comes_down_to_a_node(
+    page: Page, start_node: Callable[..., RunningNode], tmp_path: Path
+) -> None:
+    """X3, D11: parents, children, and the pipes of the node that is looked at."""
+    registry = RunningRegistry(tmp_path / "registry")
+    try:
+        registry.start()
+        common = {"pipes.registry": registry.url, "pipes.topics": "prices"}
+        root, leaf = (
+            start_node({**common, "pipes.node": name, "pipes.role": role})
+            for name, role in (("head-office", "ROOT"), ("branch", "L2"))
+        )
+        httpx.post(f"{root.http}/v1/topics", json={"name": "prices"}, timeout=60).raise_for_status()
+        open_at(page, leaf, "topology")
+        tree = page.get_by_role("img", name="2 nodes below each other")
+        expect(tree.get_by_text("head-office", exact=True)).to_be_visible()
+        expect(tree.get_by_text("branch (this)")).to_be_visible()
+        pipes = page.get_by_role("region", name="Pipes").locator("tbody tr")
+        expect(pipes.first).to_contain_text("prices", timeout=WAIT_MS)
+    finally:
+        registry.kill9()
+
+
+@pytest.mark.slow
 def test_a_cluster_is_drawn_with_what_each_node_holds(page: Page, tmp_path: Path) -> None:
     """X3, D1: the ring with all nodes, what this one lacks, and an alarm for one that dies."""
     with RunningCluster(tmp_path) as cluster:
         node = cluster.nodes[1]
-        wanted = {"name": "orders", "partitions": 6, "replication_factor": 2}
-        httpx.post(f"{node.http}/v1/topics", json=wanted, timeout=60).raise_for_status()
+        place_topic(cluster, "orders", [[1, 2], [2, 3], [3, 1]])
         open_at(page, node, "cluster")
         expect(page.get_by_role("img", name="The ring with 3 nodes")).to_be_visible()
         expect(page.get_by_text("every copy is in sync")).to_be_visible()
-        open_at(page, node, "topics/orders")
-        expect(page.get_by_text("are on this node")).to_be_visible()
+        open_at(page, node, "topics/orders?tab=partitions")
+        partitions = page.get_by_role("region", name="Partitions").locator("tbody tr")
+        expect(partitions).to_have_count(3)
+        for number, copies in enumerate(("1, 2", "2, 3", "3, 1")):
+            expect(partitions.nth(number)).to_contain_text(copies)
         cluster.nodes[3].kill9()
         open_at(page, node)
         expect(page.get_by_role("alert")).to_contain_text("Node 3 is gone.")

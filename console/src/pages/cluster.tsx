@@ -6,6 +6,7 @@ import type { Cluster, TopicDetail, TopicRow } from '../model'
 import { Badge, Card, Page, Stat, Table } from '../parts'
 import { arc, onCircle, type Spot, spots } from '../ring'
 import { link } from '../router'
+import { type Unsettled, unsettled } from '../unsettled'
 
 const SIZE = 360
 const CENTRE = SIZE / 2
@@ -147,26 +148,22 @@ function Nodes({ cluster }: { cluster: Cluster }) {
   )
 }
 
-async function loadWeak(signal: AbortSignal): Promise<{ topic: string; partition: number; leader: number; replicas: number[]; in_sync: number[] }[]> {
+async function loadUnsettled(signal: AbortSignal): Promise<Unsettled[]> {
   const { topics } = await get<{ topics: TopicRow[] }>('v1/topics', signal)
   const details = await Promise.all(topics.slice(0, TOPICS_MAX).map((topic) => get<TopicDetail>(`v1/topics/${part(topic.name)}`, signal).catch(() => null)))
-  return details.flatMap((topic) =>
-    (topic?.partitions ?? [])
-      .map((row) => ({ topic: topic?.name ?? '', partition: row.partition, leader: row.leader, replicas: row.replicas ?? [], in_sync: row.in_sync ?? [] }))
-      .filter((row) => row.leader < 0 || row.in_sync.length < row.replicas.length),
-  )
+  return details.flatMap((topic) => (topic ? unsettled(topic) : []))
 }
 
 function Partitions() {
-  const weak = useLoad(loadWeak, 'weak', 8000)
+  const found = useLoad(loadUnsettled, 'unsettled', 8000)
   return (
-    <Card title="Partitions with copies that are behind">
-      <Loaded from={weak} what="partitions">
+    <Card title="Partitions that move, or have copies that are behind">
+      <Loaded from={found} what="partitions">
         {(rows) =>
           rows.length === 0 ? (
-            <p className="dim">None: every copy is in sync.</p>
+            <p className="dim">None: nothing moves, and every copy is in sync.</p>
           ) : (
-            <Table label="Weak partitions" columns={['Partition', 'Leader', 'Copies', 'In sync']}>
+            <Table label="Partitions to watch" columns={['Partition', 'Leader', 'Copies', 'In sync', 'Moves']}>
               {rows.map((row) => (
                 <tr key={`${row.topic}-${row.partition}`}>
                   <td>
@@ -177,6 +174,7 @@ function Partitions() {
                   <td>{row.leader < 0 ? <Badge tone="bad">none</Badge> : row.leader}</td>
                   <td>{row.replicas.join(', ')}</td>
                   <td>{row.in_sync.join(', ')}</td>
+                  <td>{row.move}</td>
                 </tr>
               ))}
             </Table>

@@ -11,6 +11,7 @@ import { spots } from '../ring'
 import { link, readPlace } from '../router'
 import { addresses, quoted, readOne } from '../snippets'
 import { layOut } from '../tree'
+import { unsettled } from '../unsettled'
 
 function record(fields: Partial<StoredRecord>): StoredRecord {
   return { partition: 0, offset: 0, timestamp: 1, key: null, key_encoding: 'utf-8', value: null, encoding: 'utf-8', headers: [], ...fields }
@@ -105,4 +106,20 @@ test('parents stand above the middle of their children, and strays at the top', 
   expect(at.get('b')).toEqual([1, 1])
   expect(at.get('root')).toEqual([0.5, 0])
   expect(at.get('stray')).toEqual([2, 0])
+})
+
+test('partitions that move, are behind or have no leader are to be watched', () => {
+  const settled = { partition: 0, leader: 1, replicas: [1, 2], in_sync: [2, 1], start_offset: 0, end_offset: 0, size_bytes: 0 }
+  const partitions = [
+    settled,
+    { ...settled, partition: 1, in_sync: [1] },
+    { ...settled, partition: 2, leader: -1 },
+    { ...settled, partition: 3, replicas: [1, 3, 2], in_sync: [1, 2, 3], adding: [3], removing: [2] },
+  ]
+  const found = unsettled({ name: 'orders', id: 'x', internal: false, partitions, settings: {} })
+  expect(found.map((row) => [row.partition, row.move])).toEqual([
+    [1, ''],
+    [2, ''],
+    [3, 'to 3; away from 2'],
+  ])
 })

@@ -59,6 +59,8 @@ class PartitionRow(msgspec.Struct, frozen=True):
     size_bytes: int
     replicas: list[int]
     in_sync: list[int]
+    adding: Annotated[list[int], Meta(description="Nodes that are getting a copy.")]
+    removing: Annotated[list[int], Meta(description="Nodes that lose theirs afterwards.")]
     held: Annotated[bool, Meta(description="Whether this node has it; else offsets are 0.")] = True
 
 
@@ -193,6 +195,8 @@ def _partition(call: Call, topic: Topic, partition: Partition, extent: Extent) -
         size_bytes=extent.size,
         replicas=list(state.replicas),
         in_sync=list(state.isr),
+        adding=list(state.adding),
+        removing=list(state.removing),
         held=not partition.is_absent,
     )
 
