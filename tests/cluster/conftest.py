@@ -8,14 +8,14 @@ import pytest
 from chordmq.clock import SystemClock
 from chordmq.cluster.metastore.local import LocalStore
 from chordmq.storage.metadata.database import Database
-from tests.cluster.running_cluster import RunningCluster
+from tests.cluster.running_cluster import CALM, RunningCluster
 from tests.cluster.unreliable_store import UnreliableStore
 
 
 @pytest.fixture(scope="session")
 def calm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """Three nodes for tests that stop none of them, and use names of their own."""
-    with RunningCluster(tmp_path_factory.mktemp("calm")) as running:
+    with RunningCluster(tmp_path_factory.mktemp("calm"), settings=CALM) as running:
         yield running
 
 

@@ -1,6 +1,5 @@
 """A real etcd of one or more members, each a process that tests kill, pause and start again."""
 
-import ctypes
 import signal
 import ssl
 import subprocess
@@ -10,7 +9,7 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.running_node import free_port
+from tests.running_node import die_with_parent, free_port
 
 READY_TIMEOUT_S = 60.0
 
@@ -59,7 +58,7 @@ class EtcdMembers:
         with (self.directory / f"{member}.log").open("ab") as log:
             self._processes[member] = subprocess.Popen(
                 self._command(member), stdout=log, stderr=log,
-                start_new_session=True, preexec_fn=_die_with_parent,
+                start_new_session=True, preexec_fn=die_with_parent,
             )  # fmt: skip
         if wait:
             self.wait_until_ready(member)
@@ -111,8 +110,3 @@ class EtcdMembers:
             "--initial-cluster", everyone, "--logger", "zap", "--log-level", "warn",
             *self._options,
         ]  # fmt: skip
-
-
-def _die_with_parent() -> None:
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

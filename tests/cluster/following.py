@@ -42,7 +42,8 @@ class Following:
 
     def _run(self, node: RunningNode) -> None:
         url = f"ws://127.0.0.1:{node.http_address[1]}/ws"
-        with connect(url, subprotocols=[Subprotocol("chordmq.json")], max_size=None) as socket:
+        protocols = [Subprotocol("chordmq.json")]
+        with connect(url, subprotocols=protocols, max_size=None, open_timeout=60) as socket:
             wanted = {"type": "subscribe", "id": 1, "topic": self._topic, "start": "earliest"}
             if self._position:
                 wanted["positions"] = {self._topic: self._position}

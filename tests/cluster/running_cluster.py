@@ -16,6 +16,8 @@ from tests.cluster.etcd_members import EtcdMembers
 from tests.running_node import RunningNode, free_port
 
 PATIENCE_S = 60.0
+CALM = {"cluster.lease_s": "30"}
+"""For nodes that no test ends: a busy machine may keep them from renewing a short lease."""
 Result = TypeVar("Result")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from tests.cluster.running_cluster import RunningCluster, until
+from tests.cluster.running_cluster import CALM, RunningCluster, until
 from tests.running_node import RunningNode
 
 PATIENCE_S = 60
@@ -43,7 +43,7 @@ class MqttClient:
 
 def test_clients_of_different_nodes_publish_and_subscribe(tmp_path: Path) -> None:
     """A4: any node takes what is published, and tells its own subscribers of it."""
-    with RunningCluster(tmp_path) as cluster:
+    with RunningCluster(tmp_path, settings=CALM) as cluster:
         clients = {n: MqttClient(node, f"client-{n}") for n, node in cluster.nodes.items()}
         try:
             clients[1].publish("plant/hall/1/state", b"on", retain=True)

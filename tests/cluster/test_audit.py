@@ -20,7 +20,7 @@ def trail(cluster: RunningCluster) -> list[Entry]:
     )
     place = TopicPartition(TOPIC, 0, 0)
     consumer.assign([place])
-    end = consumer.get_watermark_offsets(place, timeout=30)[1]
+    end = consumer.get_watermark_offsets(place, timeout=60)[1]
     found: list[Entry] = []
     digest = GENESIS
     deadline = time.monotonic() + 60

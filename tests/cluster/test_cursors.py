@@ -61,7 +61,7 @@ class Worker:
 @contextmanager
 def worker(node: RunningNode, topic: str) -> Iterator[Worker]:
     url = f"ws://127.0.0.1:{node.http_address[1]}/ws"
-    with connect(url, subprotocols=[Subprotocol("chordmq.json")]) as socket:
+    with connect(url, subprotocols=[Subprotocol("chordmq.json")], open_timeout=60) as socket:
         yield Worker(socket, topic)
 
 

@@ -4,12 +4,9 @@ import time
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.cluster.running_cluster import RunningCluster
 from tests.running_node import RunningNode
-
-pytestmark = pytest.mark.timeout(120)
 
 SETTINGS = {"broker.default.replication.factor": "3"}
 PATIENCE_S = 60.0
@@ -38,8 +35,8 @@ def test_another_node_looks_after_devices_when_one_is_gone(tmp_path: Path) -> No
             answer = desire(node, f"n{version}", version)
             assert (answer.status_code, answer.json()["version"]) == (200, version + 1)
         for node in cluster.nodes.values():
-            assert httpx.get(f"{node.http}/v1/devices/d7").status_code == 200
-        log = httpx.get(f"{cluster.nodes[1].http}/v1/topics/__devices").json()
+            assert httpx.get(f"{node.http}/v1/devices/d7", timeout=60).status_code == 200
+        log = httpx.get(f"{cluster.nodes[1].http}/v1/topics/__devices", timeout=60).json()
         serving = log["partitions"][0]["leader"]
         cluster.nodes[serving].kill9()
         left = next(node for number, node in cluster.nodes.items() if number != serving)

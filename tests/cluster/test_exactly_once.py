@@ -64,7 +64,7 @@ class Copier:
             self._producer.send_offsets_to_transaction(
                 self._consumer.position(self._consumer.assignment()),
                 self._consumer.consumer_group_metadata(),
-                30,
+                60,
             )
             self._producer.commit_transaction(60)
             self.copied += len(messages)
@@ -77,9 +77,15 @@ class Copier:
             self._producer.abort_transaction(60)
         else:
             self._producer = self._new_producer()
-        for place in self._consumer.committed(self._consumer.assignment(), timeout=30):
+        assigned = {place.partition for place in self._consumer.assignment()}
+        places = [TopicPartition("in", index) for index in range(PARTITIONS)]
+        ends = {place.partition: place for place in self._consumer.committed(places, timeout=60)}
+        self.copied = 0  # what has failed may have been done all the same
+        for partition, place in ends.items():
             place.offset = max(place.offset, 0)
-            self._consumer.seek(place)
+            self.copied += place.offset
+            if partition in assigned:
+                self._consumer.seek(place)
 
     def close(self) -> None:
         self._consumer.close()

@@ -43,7 +43,7 @@ def in_sync(cluster: RunningCluster, topic: str) -> list[int]:
 
 def _described(cluster: RunningCluster, topic: str) -> tuple[int, list[int]]:
     client = admin(cluster)
-    found = client.list_topics(topic, 10).topics[topic].partitions
+    found = client.list_topics(topic, 60).topics[topic].partitions
     return (found[0].leader, list(found[0].isrs)) if found else (-1, [])
 
 
@@ -110,7 +110,7 @@ def read_all(cluster: RunningCluster, topic: str) -> list[int]:
     consumer = Consumer(settings | {"enable.auto.commit": False})
     place = TopicPartition(topic, 0, 0)
     consumer.assign([place])
-    end = consumer.get_watermark_offsets(place, timeout=30)[1]
+    end = consumer.get_watermark_offsets(place, timeout=60)[1]
     numbers: list[int] = []
     deadline = time.monotonic() + 60
     position = 0

@@ -32,10 +32,13 @@ def cluster(tmp_path: Path) -> Iterator[RunningCluster]:
 
 
 def coordinator(cluster: RunningCluster) -> int:
-    """Return the node that looks after the group."""
+    """Return the node that looks after the group; -1 while there is none."""
     client = admin(cluster)
     [future] = client.describe_consumer_groups([GROUP]).values()
-    return int(future.result(60).coordinator.id)
+    try:
+        return int(future.result(60).coordinator.id)
+    except KafkaException:
+        return -1
 
 
 def committed(cluster: RunningCluster, topic: str) -> dict[int, int]:
@@ -43,6 +46,8 @@ def committed(cluster: RunningCluster, topic: str) -> dict[int, int]:
     places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
     try:
         return {one.partition: one.offset for one in consumer.committed(places, timeout=60)}
+    except KafkaException:
+        return {}
     finally:
         consumer.close()
 

@@ -7,14 +7,14 @@ from http import HTTPStatus
 import httpx
 import pytest
 
-from tests.cluster.running_cluster import RunningCluster, place
+from tests.cluster.running_cluster import CALM, RunningCluster, place
 
 PATIENCE_S = 60
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with RunningCluster(tmp_path_factory.mktemp("http")) as running:
+    with RunningCluster(tmp_path_factory.mktemp("http"), settings=CALM) as running:
         place(running, "spread", [[1], [2], [3]])
         yield running
 

@@ -3,21 +3,19 @@
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.cluster.devices import Device
-from tests.cluster.running_cluster import RunningCluster, until
-
-pytestmark = pytest.mark.timeout(180)
+from tests.cluster.running_cluster import CALM, RunningCluster, until
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with RunningCluster(tmp_path_factory.mktemp("mqtt")) as running:
+    with RunningCluster(tmp_path_factory.mktemp("mqtt"), settings=CALM) as running:
         yield running
 
 
@@ -44,7 +42,7 @@ def device(
 def owner_of(cluster: RunningCluster, client: str) -> int:
     """Return the number of the node that looks after a client's session."""
     for number, node in cluster.nodes.items():
-        answer = httpx.get(f"{node.http}/v1/clients", timeout=30).json()
+        answer = httpx.get(f"{node.http}/v1/clients", timeout=60).json()
         if any(one["id"] == client for one in answer["clients"]):
             return number
     raise AssertionError(f"{client} is nowhere")
@@ -187,9 +185,10 @@ def test_who_does_not_speak_mqtt_is_hung_up_on(cluster: RunningCluster) -> None:
             b"\xc0\0",
             b"\x10\x80\x80\x80\x80",
         ):
-            with socket.create_connection(node.mqtt_address, timeout=30) as client:
+            with socket.create_connection(node.mqtt_address, timeout=60) as client:
                 client.sendall(garbage)
-                assert client.recv(1000) in (b"", b"\x20\x02\0\x01")
+                with suppress(ConnectionResetError):
+                    assert client.recv(1000) in (b"", b"\x20\x02\0\x01")
 
 
 @pytest.mark.parametrize("victim", ["owner", pytest.param("entrance", marks=pytest.mark.slow)])
@@ -212,9 +211,9 @@ def test_kill_9_of_a_node_loses_nothing(tmp_path: Path, victim: str) -> None:
             writer.publish("x/y/z", payload, 2)
         assert reader.take(100) == sent[:100]
         cluster.nodes[lost].kill9()
+        reader.drop()  # before it can come back by itself
         for payload in sent[100:]:
             writer.begin("x/y/z", payload, 2)
-        reader.drop()
         again = device(clients, "reader")
         again.connect(cluster.nodes[others[1]])
         assert again.had_session

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.cluster.running_cluster import RunningCluster
+from tests.cluster.running_cluster import CALM, RunningCluster
 from tests.cluster.test_fail_over import create, leader
 
 COUNT = 500
@@ -15,7 +15,7 @@ COUNT = 500
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[RunningCluster]:
-    running = RunningCluster(tmp_path)
+    running = RunningCluster(tmp_path, settings=CALM)
     for number, node in running.nodes.items():
         node.settings = node.settings | {"broker.broker.rack": f"rack-{number}"}
     with running:

@@ -11,17 +11,15 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError
 
-from tests.cluster.running_cluster import PATIENCE_S, RunningCluster, until
+from tests.cluster.running_cluster import CALM, PATIENCE_S, RunningCluster, until
 from tests.running_node import RunningNode
-
-pytestmark = pytest.mark.timeout(180)
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with RunningCluster(tmp_path_factory.mktemp("amqp")) as running:
+    with RunningCluster(tmp_path_factory.mktemp("amqp"), settings=CALM) as running:
         yield running
 
 
@@ -40,7 +38,9 @@ def clients() -> Iterator[ExitStack]:
 def channel(clients: ExitStack, node: RunningNode) -> BlockingChannel:
     """Open a connection to a node, as often as it takes: a leader may have to be found first."""
     host, port = node.amqp_address
-    parameters = pika.ConnectionParameters(host, port, socket_timeout=PATIENCE_S)
+    parameters = pika.ConnectionParameters(
+        host, port, socket_timeout=PATIENCE_S, stack_timeout=PATIENCE_S
+    )
 
     def connected() -> pika.BlockingConnection | None:
         with suppress(AMQPError):
@@ -66,7 +66,7 @@ def get(channel: BlockingChannel, queue: str) -> bytes | None:
 def owner_of(cluster: RunningCluster) -> int:
     """Return the number of the node that looks after the queues."""
     for number, node in cluster.nodes.items():
-        if httpx.get(f"{node.http}/v1/queues", timeout=30).status_code == 200:
+        if httpx.get(f"{node.http}/v1/queues", timeout=60).status_code == 200:
             return number
     raise AssertionError("nobody has the queues")
 

@@ -86,7 +86,9 @@ def move(cluster: RunningCluster, topic: str, replicas: list[int]) -> None:
         wire.call(ALTER_PARTITION_REASSIGNMENTS, 0, topics=topics)
 
     def is_there() -> bool:
-        [row] = httpx.get(f"{cluster.nodes[1].http}/v1/topics/{topic}").json()["partitions"]
+        [row] = httpx.get(f"{cluster.nodes[1].http}/v1/topics/{topic}", timeout=60).json()[
+            "partitions"
+        ]
         return sorted(row["replicas"]) == sorted(row["in_sync"]) == sorted(replicas)
 
     until(is_there)

@@ -275,13 +275,16 @@ async def test_a_broker_whose_number_was_taken_does_not_come_back(
 
 
 async def test_a_lease_is_kept_while_the_broker_runs(shared_store: UnreliableStore) -> None:
-    registration = await registered(shared_store, replace(STANDING, lease_s=0.3))
+    registration = await registered(shared_store, replace(STANDING, lease_s=3))
     await registration.appear()
+    before = await shared_store.get(live_key(1))
+    renewed = asyncio.Semaphore(0)
+    registration.on_renewed.append(lambda _: renewed.release())
     keeping = asyncio.ensure_future(registration.run())
-    await asyncio.sleep(0.7)
-
-    assert await shared_store.get(live_key(1)) is not None
-
+    async with asyncio.timeout(60):
+        for _ in range(4):  # which takes longer than the lease
+            await renewed.acquire()
+    assert await shared_store.get(live_key(1)) == before
     keeping.cancel()
     await asyncio.wait([keeping])
 

@@ -20,7 +20,7 @@ def take(consumer: ShareConsumer, seen: list[int], wanted: int) -> None:
     while len(set(seen)) < wanted:
         assert time.monotonic() < deadline, f"{len(set(seen))} of {wanted} came"
         seen += [int(m.value() or b"") for m in consumer.poll(0.5) if m.error() is None]
-    consumer.commit_sync(10)
+    consumer.commit_sync(PATIENCE_S)
 
 
 def test_every_record_comes_and_settled_ones_do_not_come_again(tmp_path: Path) -> None:

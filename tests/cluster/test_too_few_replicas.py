@@ -34,7 +34,7 @@ def part_and_join(cluster: RunningCluster, topic: str) -> None:
     for node in others:
         node.send_signal(signal.SIGSTOP)
     try:
-        until(lambda: len(client.list_topics(topic, 10).topics[topic].partitions[0].isrs) == 1, 60)
+        until(lambda: len(client.list_topics(topic, 60).topics[topic].partitions[0].isrs) == 1, 60)
     finally:
         for node in others:
             node.send_signal(signal.SIGCONT)

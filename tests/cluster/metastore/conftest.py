@@ -29,6 +29,8 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         database.close()
         return
     members: EtcdMembers = request.getfixturevalue("etcd")
-    remote = EtcdStore(GatewaySettings(endpoints=members.endpoints), f"/t/{uuid.uuid4()}/")
+    remote = EtcdStore(
+        GatewaySettings(endpoints=members.endpoints, timeout_s=60), f"/t/{uuid.uuid4()}/"
+    )
     yield remote
     await remote.close()

@@ -29,7 +29,7 @@ def three(tmp_path: Path) -> Iterator[EtcdMembers]:
         yield members
 
 
-def store_at(*endpoints: str, timeout_s: float = 1.0) -> EtcdStore:
+def store_at(*endpoints: str, timeout_s: float = PATIENCE_S) -> EtcdStore:
     return EtcdStore(GatewaySettings(endpoints=endpoints, timeout_s=timeout_s), "/c/test/")
 
 
@@ -74,17 +74,18 @@ async def count_on(store: EtcdStore, revision: int, times: int) -> tuple[int, in
 async def test_a_time_out_is_an_unknown_outcome_and_a_compare_makes_it_safe_to_repeat(
     etcd: EtcdMembers,
 ) -> None:
-    store = store_at(*etcd.endpoints, timeout_s=0.3)
+    store, hasty = store_at(*etcd.endpoints), store_at(*etcd.endpoints, timeout_s=0.3)
     seen = await store.commit([], [Put("a", b"1")])
     again = [Compare("a", revision=seen)], [Put("a", b"2")]
     etcd.pause(0)
     try:
         with pytest.raises(UnknownOutcome):
-            await store.commit(*again)
+            await hasty.commit(*again)
         with pytest.raises(StoreUnavailable):
-            await store.get("a")
+            await hasty.get("a")
     finally:
         etcd.resume(0)
+        await hasty.close()
 
     try:
         await store.commit(*again)
@@ -145,8 +146,8 @@ async def test_a_watch_ends_with_its_member(tmp_path: Path) -> None:
 
 
 async def test_clusters_that_share_an_etcd_do_not_see_each_other(etcd: EtcdMembers) -> None:
-    mine = EtcdStore(GatewaySettings(endpoints=etcd.endpoints), "/c/mine/")
-    yours = EtcdStore(GatewaySettings(endpoints=etcd.endpoints), "/c/yours/")
+    mine = EtcdStore(GatewaySettings(endpoints=etcd.endpoints, timeout_s=PATIENCE_S), "/c/mine/")
+    yours = EtcdStore(GatewaySettings(endpoints=etcd.endpoints, timeout_s=PATIENCE_S), "/c/yours/")
 
     await mine.commit([], [Put("a", b"mine")])
 
@@ -166,7 +167,9 @@ async def test_a_password_is_shown_where_etcd_wants_one(tmp_path: Path) -> None:
         tell("user/add", {"name": "root", "password": "secret"})
         tell("user/grant", {"user": "root", "role": "root"})
         tell("enable", {})
-        settings = GatewaySettings(endpoints=members.endpoints, user="root", password="secret")
+        settings = GatewaySettings(
+            endpoints=members.endpoints, user="root", password="secret", timeout_s=PATIENCE_S
+        )
         store = EtcdStore(settings, "/c/test/")
 
         await store.commit([], [Put("a", b"1")])
@@ -230,7 +233,9 @@ async def fill(store: EtcdStore) -> None:
 
 
 async def test_a_watch_goes_on_while_etcd_forgets_its_history(etcd: EtcdMembers) -> None:
-    store = EtcdStore(GatewaySettings(endpoints=etcd.endpoints), "/c/forgetful/")
+    store = EtcdStore(
+        GatewaySettings(endpoints=etcd.endpoints, timeout_s=PATIENCE_S), "/c/forgetful/"
+    )
     seen: list[bytes] = []
     try:
         start = await store.commit([], [Put("n", b"0")])

@@ -162,7 +162,7 @@ async def test_a_watch_goes_on_while_nothing_happens(store: MetaStore) -> None:
 
 
 async def test_what_is_under_a_lease_goes_with_it(store: MetaStore) -> None:
-    lease = await store.grant(5)
+    lease = await store.grant(60)
     put = await store.commit([], [Put("live/1", b"", lease), Put("stays", b"")])
     entry = await store.get("live/1")
     assert entry is not None
@@ -177,7 +177,7 @@ async def test_what_is_under_a_lease_goes_with_it(store: MetaStore) -> None:
 
 
 async def test_a_lease_that_nobody_keeps_ends(store: MetaStore) -> None:
-    lease = await store.grant(1)
+    lease = await store.grant(3)
     put = await store.commit([], [Put("live/1", b"", lease)])
 
     (event,) = await take(store.watch("live/", put), 1)
@@ -188,15 +188,15 @@ async def test_a_lease_that_nobody_keeps_ends(store: MetaStore) -> None:
 
 
 async def test_a_lease_lasts_while_it_is_kept(store: MetaStore) -> None:
-    lease = await store.grant(2)
+    lease = await store.grant(60)
 
-    assert 1 <= await store.keep(lease) <= 2
+    assert 1 <= await store.keep(lease) <= 60
     await store.commit([], [Put("live/1", b"", lease)])
     assert await store.get("live/1") is not None
 
 
 async def test_nothing_can_be_put_under_a_lease_that_has_ended(store: MetaStore) -> None:
-    lease = await store.grant(5)
+    lease = await store.grant(60)
     await store.revoke(lease)
     await store.revoke(lease)
 
