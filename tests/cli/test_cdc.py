@@ -12,6 +12,7 @@ from tests.cdc.following import FollowingProcess, Reader
 from tests.cli.command_line import CommandLine
 from tests.postgres import DATABASE, RunningPostgres, running_postgres
 from tests.running_node import RunningNode, free_port
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +66,12 @@ def test_a_source_runs_tells_how_it_is_and_stops_when_told(
     try:
         topic = f"{config['name']}.public.items"
         read(node, topic, 2)
-        (shown,) = cli.ok("cdc", "status", file, "--json").data
-        assert shown["state"] == "streaming"
-        assert shown["healthy"]
+
+        def is_streaming() -> bool:
+            (shown,) = cli.ok("cdc", "status", file, "--json").data
+            return bool(shown["state"] == "streaming" and shown["healthy"])
+
+        wait_until(is_streaming)
         assert "streaming" in cli.ok("cdc", "status", file).out
         cli.ok("cdc", "snapshot", file, "public.items")
         reader = read(node, topic, 4)

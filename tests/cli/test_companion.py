@@ -55,7 +55,7 @@ asyncio.run(keep_running(node, print))
         ended = os.pidfd_open(child)
         parent.send_signal(signal.SIGKILL)
         parent.wait(60)
-        assert select.select([ended], [], [], 30.0)[0], "the child outlived its parent"
+        assert select.select([ended], [], [], 60.0)[0], "the child outlived its parent"
         os.close(ended)
     finally:
         parent.kill()

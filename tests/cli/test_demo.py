@@ -35,7 +35,7 @@ def test_a_fleet_measures_obeys_its_shadows_and_answers_commands(
     """E8, X4: one command, and there is something to see."""
     url = f"--url={node.http}"
     wait_until(lambda: "pump-002" in cli("devices", "list", "--connected", url).out)
-    sent = cli.ok("devices", "command", "send", "pump-002", "identify", "--wait=30", url)
+    sent = cli.ok("devices", "command", "send", "pump-002", "identify", "--wait=60", url)
     assert 'succeeded: {"device": "pump-002", "did": "identify"}' in sent.out
     cli.ok("devices", "shadow", "set", "pump-002", '{"interval_s": 0.5}', url)
 

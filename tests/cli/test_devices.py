@@ -11,7 +11,7 @@ def test_devices_are_shown_changed_and_commanded(
     """E9, E10, X4: for people and for programs."""
     url = f"--url={node.http}"
     with Thing(node, name) as thing:
-        wanted = ("devices", "command", "send", name, "dim", '{"to": 40}', "--wait=20", url)
+        wanted = ("devices", "command", "send", name, "dim", '{"to": 40}', "--wait=60", url)
         assert 'succeeded: {"to": 40}' in cli.ok(*wanted).out
         changed = cli.ok("devices", "shadow", "set", name, '{"light": 40}', url).data
         assert changed["state"]["delta"] == {"light": 40}

@@ -78,7 +78,7 @@ async def test_a_group_with_members_shows_them_and_cannot_be_moved(
     node: RunningNode, cli: CommandLine, name: str
 ) -> None:
     await asyncio.to_thread(cli.ok, "produce", name, stdin="x\n")
-    settings = GroupSettings(group=name, session_timeout_ms=6_000, rebalance_timeout_ms=10_000)
+    settings = GroupSettings(group=name, session_timeout_ms=60_000, rebalance_timeout_ms=60_000)
     async with Consumer(node.bootstrap, ConsumerSettings(group=settings)) as consumer:
         await consumer.subscribe(name)
         await consumer.poll(60.0)

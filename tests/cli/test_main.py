@@ -7,6 +7,7 @@ import sys
 
 from tests.cli.command_line import ENVIRONMENT, CommandLine, all_commands, all_groups
 from tests.running_node import RunningNode, free_port
+from tests.waiting import wait_until
 
 
 def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -104,8 +105,9 @@ def test_the_shell_completes_names_that_the_broker_knows(
         assert completed.stderr == ""
         return completed.stdout.split()
 
-    assert complete(f"chordmq consume {name}", node.bootstrap) == [f"{name}-topic"]
-    assert complete(f"chordmq groups lag {name}", node.bootstrap) == [f"{name}-group"]
+    # Who types does not wait for long: a busy broker may be asked in vain.
+    wait_until(lambda: complete(f"chordmq consume {name}", node.bootstrap) == [f"{name}-topic"])
+    wait_until(lambda: complete(f"chordmq groups lag {name}", node.bootstrap) == [f"{name}-group"])
     assert complete(f"chordmq consume {name}", f"127.0.0.1:{free_port()}") == []
 
 

@@ -112,9 +112,9 @@ async def test_a_member_without_partitions_has_nothing_to_wait_for(
     settings = GroupSettings(
         group=name,
         instance_id="a",
-        session_timeout_ms=6_000,
+        session_timeout_ms=60_000,
         heartbeat_interval_s=0.1,
-        rebalance_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
     )
     command = [sys.executable, "-m", "chordmq", "-b", node.bootstrap, "consume", name, "-g", name]
     async with Consumer(node.bootstrap, ConsumerSettings(group=settings)) as owner:

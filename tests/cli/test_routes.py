@@ -47,8 +47,8 @@ def test_rules_that_make_no_sense_are_refused(node: RunningNode, name: str) -> N
         {"filter": f"{name}/#", "topic": "no spaces"},
         {"filter": f"{name}/#", "topic": name, "key": ""},
     ):
-        assert httpx.post(url, json=body).status_code == 400, body
-    assert httpx.delete(url, params={"filter": f"{name}/#"}).status_code == 404
+        assert httpx.post(url, json=body, timeout=60).status_code == 400, body
+    assert httpx.delete(url, params={"filter": f"{name}/#"}, timeout=60).status_code == 404
 
 
 def test_a_rule_counts_at_once_and_after_a_restart(own_node: RunningNode, name: str) -> None:
@@ -57,13 +57,15 @@ def test_a_rule_counts_at_once_and_after_a_restart(own_node: RunningNode, name: 
     reader.connect("")
     reader.subscribe(f"{name}/#", qos=1)
     rule = {"filter": f"{name}/+/x", "topic": f"{name}-x", "key": "{2}"}
-    assert httpx.post(f"{own_node.http}/v1/routes", json=rule).status_code == 200
+    assert httpx.post(f"{own_node.http}/v1/routes", json=rule, timeout=60).status_code == 200
     writer = Client(own_node.mqtt_address)
     writer.connect("")
     writer.publish(f"{name}/d7/x", b"by rule", 1)
     writer.publish(f"{name}/d7/y", b"without", 1)
     assert {reader.message().payload for _ in range(2)} == {b"by rule", b"without"}
     own_node.restart()
-    assert httpx.get(f"{own_node.http}/v1/topics/{name}-x").status_code == 200
-    tried = httpx.get(f"{own_node.http}/v1/routes/test", params={"name": f"{name}/d8/x"}).json()
+    assert httpx.get(f"{own_node.http}/v1/topics/{name}-x", timeout=60).status_code == 200
+    tried = httpx.get(
+        f"{own_node.http}/v1/routes/test", params={"name": f"{name}/d8/x"}, timeout=60
+    ).json()
     assert (tried["topic"], tried["key"]) == (f"{name}-x", "d8")

@@ -62,8 +62,8 @@ class Process:
 
     def seen(self) -> list[tuple[bytes, int]]:
         file = self.directory / "seen.txt"
-        lines = file.read_bytes().splitlines() if file.exists() else []
-        pairs = [line.split() for line in lines]
+        lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
+        pairs = [line.split() for line in lines if line.endswith(b"\n")]
         return [(key, int(value)) for key, value in pairs]
 
     def wait_for(self, count: int) -> None:

@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.conftest import StartNode
 from tests.running_node import RunningNode, free_port
+from tests.waiting import wait_until
 from tests.wire import (
     CREATE_TOPICS,
     METADATA,
@@ -49,11 +50,18 @@ def run(
 
 def log_lines(node: RunningNode) -> list[dict[str, object]]:
     """Return what the node has logged; every line must be JSON, so no traceback stands there."""
-    return [json.loads(line) for line in node.log.read_text().splitlines()]
+    lines = node.log.read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def is_announced(node: RunningNode) -> bool:
+    """Return whether the node has said that it is ready: it serves a moment before."""
+    return any(line["event"] == "ready" for line in log_lines(node))
 
 
 def test_a_node_says_how_fast_it_was_ready(own_node: RunningNode) -> None:
     """X2, C15: ready in about a second, said in a structured log."""
+    wait_until(lambda: is_announced(own_node))
     (line,) = (line for line in log_lines(own_node) if line["event"] == "ready")
     print(f"start to ready: {line['start_ms']} ms")
     assert line["kafka"] == own_node.bootstrap
@@ -63,6 +71,7 @@ def test_a_node_says_how_fast_it_was_ready(own_node: RunningNode) -> None:
 def test_a_module_logs_as_much_as_it_was_told_to(start_node: StartNode) -> None:
     """C15: a level per module, from the start."""
     node = start_node({"logs.level": "error", "logs.levels.chordmq.cli.serve": "info"})
+    wait_until(lambda: is_announced(node))
     assert [line["event"] for line in log_lines(node)] == ["ready"]
 
 

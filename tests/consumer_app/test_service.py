@@ -71,7 +71,7 @@ class App:
             method="GET" if body is None else "PUT",
             headers={"authorization": f"Bearer {self.token}"},
         )
-        with urllib.request.urlopen(request, timeout=30, context=self.context) as answer:
+        with urllib.request.urlopen(request, timeout=60, context=self.context) as answer:
             return bytes(answer.read())
 
     def put(self, path: str, body: bytes) -> Any:
