@@ -73,7 +73,7 @@ async def test_settings_are_shown_changed_and_reset(node: RunningNode, name: str
 
 async def test_a_group_is_listed_measured_moved_and_deleted(node: RunningNode, name: str) -> None:
     settings = ConsumerSettings(
-        group=GroupSettings(group=name, session_timeout_ms=6_000, rebalance_timeout_ms=10_000)
+        group=GroupSettings(group=name, session_timeout_ms=30_000, rebalance_timeout_ms=30_000)
     )
     async with Admin(node.bootstrap) as admin:
         await admin.create_topic(name, 2)

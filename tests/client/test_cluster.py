@@ -74,7 +74,7 @@ async def test_a_lost_connection_is_opened_anew(own_node: RunningNode) -> None:
     await cluster.open()
     own_node.kill9()
     own_node.start()
-    answer = await cluster.retrying(lambda: cluster.refresh([]), [], 10.0)
+    answer = await cluster.retrying(lambda: cluster.refresh([]), [], 60.0)
     assert answer.cluster_id == cluster.cluster_id
     cluster.close()
     with pytest.raises(Closed):

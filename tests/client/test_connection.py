@@ -131,7 +131,7 @@ async def test_all_waiting_requests_fail_when_the_connection_breaks() -> None:
 async def test_a_request_without_an_answer_times_out_and_closes_the_connection() -> None:
     async with scripted_broker() as broker:
         broker.answers["Metadata"] = raising(Silence())
-        connection = await open_to(broker, IMPATIENT)
+        connection = await open_to(broker, ConnectionSettings(request_timeout_s=2.0))
         with pytest.raises(RequestTimedOut, match="did not answer MetadataRequest"):
             await connection.call(wants("t"), MetadataResponse)
         assert not connection.is_open

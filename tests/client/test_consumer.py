@@ -25,9 +25,9 @@ def member(group: str, auto_commit_s: float | None = 5.0) -> ConsumerSettings:
     return ConsumerSettings(
         group=GroupSettings(
             group=group,
-            session_timeout_ms=6_000,
+            session_timeout_ms=30_000,
             heartbeat_interval_s=0.1,
-            rebalance_timeout_ms=10_000,
+            rebalance_timeout_ms=30_000,
             topics_check_s=0.2,
         ),
         auto_commit_s=auto_commit_s,
@@ -106,11 +106,11 @@ async def test_a_waiting_reader_gets_a_record_at_once(
 ) -> None:
     """C6: fetch waits for new data and does not poll."""
     await fill(node.bootstrap, name, 0)
-    patient = ConsumerSettings(fetch=FetchSettings(max_wait_s=10.0))
+    patient = ConsumerSettings(fetch=FetchSettings(max_wait_s=50.0))
     async with Consumer(node.bootstrap, patient) as waiting, Producer(node.bootstrap) as producer:
         await waiting.assign_topic(name)
-        async with asyncio.timeout(8), asyncio.TaskGroup() as tasks:
-            poll = tasks.create_task(waiting.poll(20.0))
+        async with asyncio.timeout(40), asyncio.TaskGroup() as tasks:
+            poll = tasks.create_task(waiting.poll(60.0))
             await asyncio.sleep(0.2)
             await producer.send(name, b"1")
         chunk = poll.result()

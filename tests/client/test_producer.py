@@ -234,7 +234,7 @@ async def test_a_record_that_cannot_be_delivered_in_time_fails_and_the_identity_
 ):
     """C3: the lost batch may be stored after all, so its numbers must not be used again."""
     async with scripted_broker() as broker:
-        settings = ProducerSettings(linger_s=0.0, delivery_timeout_s=0.3)
+        settings = ProducerSettings(linger_s=0.0, delivery_timeout_s=2.0)
         async with Producer(broker.bootstrap, settings) as producer:
             scripted_produce(broker, *[HangUp()] * 50)
             with pytest.raises(DeliveryTimedOut, match="not delivered in"):
