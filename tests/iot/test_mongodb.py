@@ -3,14 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pymongo import MongoClient
 
 from tests.conftest import StartNode
 from tests.iot.things import Asker, Thing
 from tests.mongodb import running_mongod
-
-pytestmark = pytest.mark.timeout(120)
 
 
 def test_shadows_and_commands_are_kept_in_mongodb_over_a_crash(
@@ -21,7 +18,7 @@ def test_shadows_and_commands_are_kept_in_mongodb_over_a_crash(
         node = start_node({"iot.mongodb": address})
         with Thing(node, "d7", is_clean=False), Asker(node) as ask:
             wanted = {"name": "dim", "id": "c1", "parameters": 40}
-            done = ask.ok("POST", "/d7/commands?wait_ms=20000", wanted)
+            done = ask.ok("POST", "/d7/commands?wait_ms=50000", wanted)
             assert done["state"] == "succeeded"
             ask.ok("PATCH", "/d7/shadow", {"state": {"desired": {"light.x": 2**60, "$a": 1}}})
             ask.ok("PATCH", "/d7/shadow", {"state": {"reported": {"light": 40}}})

@@ -28,6 +28,8 @@ class Thing:
         self.root = f"iotsphere/devices/{name}"
         self.executed: list[str] = []
         self.told: queue.Queue[tuple[str, Any]] = queue.Queue()
+        self.heard: list[tuple[str, Any]] = []
+        """All that was ever told, while more may come."""
         self._obeys = obeys
         self.client = Client(CallbackAPIVersion.VERSION2, name, clean_session=is_clean)
         self.client.on_message = self._hear
@@ -70,6 +72,7 @@ class Thing:
         path = message.topic.removeprefix(f"{self.root}/")
         told = json.loads(message.payload or b"{}")
         told = told.get("payload", told)
+        self.heard.append((path, told))
         self.told.put((path, told))
         if not path.endswith("/request") or not self._obeys:
             return

@@ -66,7 +66,7 @@ class RunningRegistry:
             headers={name.replace("_", "-"): value for name, value in headers.items()},
         )
         try:
-            with urllib.request.urlopen(request, timeout=30, context=self._context) as answer:
+            with urllib.request.urlopen(request, timeout=90, context=self._context) as answer:
                 return answer.status, json.loads(answer.read() or b"{}")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"{}")

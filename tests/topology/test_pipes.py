@@ -9,6 +9,7 @@ from typing import Any
 from tests.conftest import StartNode
 from tests.running_node import RunningNode
 from tests.topology.conftest import StartRegistry
+from tests.topology.running_registry import RunningRegistry
 
 PATIENCE_S = 60.0
 
@@ -20,7 +21,7 @@ def call(node: RunningNode, method: str, path: str, body: object = None) -> Any:
         data=None if body is None else json.dumps(body).encode(),
         headers={"content-type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.loads(answer.read() or b"null")
 
 
@@ -74,6 +75,11 @@ def placed(registry: str, node: str, role: str, **more: str) -> Mapping[str, str
     }
 
 
+def await_place(registry: RunningRegistry, *nodes: str) -> None:
+    """Wait until nodes have their place: who comes later may then be given to them."""
+    until(lambda: {*nodes} <= {*registry.call("GET", "/v1/topology")[1]["nodes"]}, "registered")
+
+
 def test_three_levels_deliver_everything_once_and_in_order_whoever_dies(
     start_node: StartNode, start_registry: StartRegistry
 ) -> None:
@@ -81,6 +87,7 @@ def test_three_levels_deliver_everything_once_and_in_order_whoever_dies(
     registry = start_registry()
     root = start_node(placed(registry.url, "root", "ROOT"))
     middle = start_node(placed(registry.url, "middle", "L2"))
+    await_place(registry, "root", "middle")
     leaf = start_node(placed(registry.url, "leaf", "POS", topics="orders"))
     call(root, "POST", "/v1/topics", {"name": "orders", "partitions": 2})
     call(root, "POST", "/v1/topics", {"name": "other", "partitions": 1})
@@ -113,10 +120,11 @@ def test_a_child_of_a_dead_parent_goes_on_with_another(
     start_node: StartNode, start_registry: StartRegistry
 ) -> None:
     """D12: fail-over without loss or repetition; records of a child go up and do not come back."""
-    registry = start_registry("--dead-after", "2")
+    registry = start_registry("--dead-after", "5")
     root = start_node(placed(registry.url, "root", "ROOT", upstream="up"))
     first = start_node(placed(registry.url, "a", "L2", upstream="up"))
     start_node(placed(registry.url, "b", "L2", upstream="up"))
+    await_place(registry, "root", "a", "b")
     leaf = start_node(placed(registry.url, "leaf", "POS", topics="orders,up"))
     call(root, "POST", "/v1/topics", {"name": "orders", "partitions": 2})
     call(leaf, "POST", "/v1/topics", {"name": "up", "partitions": 2})

@@ -45,7 +45,7 @@ class Guarded:
         self.url = self.node.http.replace("http:", "https:")
         context = ssl.create_default_context(cafile=self.ca)
         context.load_cert_chain(self.issue("boss", "boss.test"))
-        self._boss = httpx.Client(base_url=self.url, verify=context)
+        self._boss = httpx.Client(base_url=self.url, verify=context, timeout=60)
 
     def issue(self, name: str, host: str, authority: trustme.CA | None = None) -> str:
         """Return a file with a certificate and its key."""

@@ -70,11 +70,13 @@ async def test_a_snapshot_and_the_stream_after_it_leave_no_gap_and_repeat_nothin
     inserts = [f"INSERT INTO items VALUES ({number}, 0)" for number in range(401, 601)]
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(asyncio.to_thread(postgres.run, *inserts))
-        async with following(config(postgres), node.bootstrap):
-            written = await read_until(
-                node.bootstrap, [topic(postgres, "items")], has_key({"id": 600})
-            )
-    assert sorted(one.key["id"] for one in written) == list(range(1, 601))
+        async with following(config(postgres), node.bootstrap) as runner:
+            topics = [topic(postgres, "items")]
+            await read_until(node.bootstrap, topics, has_key({"id": 600}))
+            await until(lambda: runner.measures.state is State.STREAMING)
+            postgres.run("INSERT INTO items VALUES (601, 0)")
+            written = await read_until(node.bootstrap, topics, has_key({"id": 601}))
+    assert sorted(one.key["id"] for one in written) == list(range(1, 602))
     assert {one.op for one in written} == {"r", "c"}
     marks = [one.value["source"]["snapshot"] for one in written if one.op == "r"]
     assert marks[0] == "first"
