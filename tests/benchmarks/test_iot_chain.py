@@ -9,7 +9,7 @@ from benchmarks.peers import start_chordmq
 from benchmarks.report import CEILINGS, FLOORS
 from benchmarks.session import Profile, Session
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.interop
 
 PROFILE = Profile(
     rounds=1, produce_s=1, bytes_max=1, java_bytes=1, consume_messages=1, latency_s=1,

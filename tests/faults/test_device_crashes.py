@@ -7,12 +7,9 @@ from functools import partial
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.iot.things import Asker, Thing, until
 from tests.running_node import RunningNode
-
-pytestmark = pytest.mark.timeout(240)
 
 COMMANDS = 40
 CRASHES = 3

@@ -20,7 +20,7 @@ import pytest
 from tests.conftest import StartNode
 from tests.running_node import RunningNode
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.interop
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>gateway</title><pre id="seen"></pre><script>
 const url = "ws://127.0.0.1:PORT/ws?client=chromium", name = "NAME", seen = {}

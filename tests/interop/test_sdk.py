@@ -19,7 +19,7 @@ from chordmq.records.record import NewRecord
 from tests.interop.program import ROOT, built, installed, run
 from tests.running_node import RunningNode
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.interop
 
 TIMEOUT_S = 200.0
 SCENARIOS = """async ({url, name, ring}) => {

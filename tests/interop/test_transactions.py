@@ -14,6 +14,7 @@ from kafka import TopicPartition as PythonPartition
 from tests.interop.conftest import CreateTopic
 from tests.interop.program import built, installed, run
 from tests.interop.test_java import CLASSES, LIBRARIES, OPTIONS
+from tests.waiting import wait_until
 
 ROUNDS = 10
 COMMITTED = [b"r%d" % number for number in range(0, ROUNDS, 2)]
@@ -41,7 +42,10 @@ def reader(bootstrap: str, group: str, isolation: str = "read_committed") -> Con
 
 
 def read(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[bytes | None]:
-    """Return what librdkafka reads of partition 0 up to its end."""
+    """Return what librdkafka reads of partition 0 up to its end.
+
+    As in Kafka a commit is decided, and its markers let readers see it a moment later.
+    """
     values: list[bytes | None] = []
     with closing(reader(bootstrap, topic, isolation)) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -73,7 +77,7 @@ def test_librdkafka_shows_committed_records_only(bootstrap: str, create_topic: C
             producer.abort_transaction(TIMEOUT_S)
         else:
             producer.commit_transaction(TIMEOUT_S)
-    assert read(bootstrap, topic) == COMMITTED
+    wait_until(lambda: read(bootstrap, topic) == COMMITTED)
     everything = [b"r%d" % number for number in range(ROUNDS)]
     assert read(bootstrap, topic, "read_uncommitted") == everything
 
@@ -107,7 +111,7 @@ def test_librdkafka_moves_a_group_with_the_results(
             end(TIMEOUT_S)
         (committed,) = consumer.committed([place], TIMEOUT_S)
         assert committed.offset == 2
-    assert read(bootstrap, target) == [b"i1"]
+    wait_until(lambda: read(bootstrap, target) == [b"i1"])
 
 
 def test_librdkafka_is_fenced_by_its_successor(bootstrap: str, create_topic: CreateTopic) -> None:
@@ -124,7 +128,7 @@ def test_librdkafka_is_fenced_by_its_successor(bootstrap: str, create_topic: Cre
     heir.begin_transaction()
     heir.produce(topic, b"heir")
     heir.commit_transaction(TIMEOUT_S)
-    assert read(bootstrap, topic) == [b"heir"]
+    wait_until(lambda: read(bootstrap, topic) == [b"heir"])
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

@@ -20,7 +20,9 @@ class WebSocket:
         self._wanted = wanted
         url = f"ws://127.0.0.1:{wanted.ports['http']}/ws"
         self._open = ExitStack()
-        self._socket = self._open.enter_context(connect(url, max_size=None, close_timeout=0.1))
+        self._socket = self._open.enter_context(
+            connect(url, max_size=None, open_timeout=60, close_timeout=0.1)
+        )
         assert json.loads(self._socket.recv())["type"] == "welcome"
         ask: dict[str, Any] = {"type": "subscribe", "id": 1, "topic": wanted.topic}
         ask["start"] = "earliest"

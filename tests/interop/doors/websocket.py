@@ -45,7 +45,7 @@ class WebSocketJson:
     def _connect(self, node: RunningNode) -> Iterator[ClientConnection]:
         url = f"ws://127.0.0.1:{node.http_address[1]}/ws"
         protocols = [Subprotocol(self.subprotocol)]
-        with connect(url, subprotocols=protocols, max_size=None) as socket:
+        with connect(url, subprotocols=protocols, max_size=None, open_timeout=60) as socket:
             assert self._receive(socket)["type"] == "welcome"
             yield socket
 
