@@ -9,9 +9,13 @@ from pyspark.sql import SparkSession
 
 from benchmarks.peers import start_kafka
 from chordmq.client.admin import Admin
+from chordmq.client.bulk import Bulk, OffsetRange
 from chordmq.client.producer import Producer
+from chordmq.client.segments import logs_in_sight
 from chordmq.clock import SystemClock
 from chordmq.records.record import NewRecord
+from pyspark_chordmq import parts
+from pyspark_chordmq.options import Options
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 ROWS = 500
@@ -55,3 +59,28 @@ def test_a_stream_of_kafka_is_copied_once_and_read_as_a_table(
     copy()
     found = spark.read.format("chordmq").options(**at, subscribe=f"{name}-out").load()
     assert sorted(int(row.value) for row in found.collect()) == list(range(ROWS))
+
+
+def test_the_files_of_a_kafka_on_the_same_machine_are_read(
+    kafka: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2: its segments and indexes have the same form, and DescribeLogDirs says where they are."""
+    monkeypatch.setattr(parts, "ROWS_FROM_FILES_MIN", 1)
+    records = [NewRecord(1, None, b"%d" % i) for i in range(ROWS)]
+
+    async def fill() -> None:
+        async with Admin(kafka) as admin:
+            await admin.create_topic(name, 1, 1)
+        async with Producer(kafka) as producer:
+            for record in records:
+                await producer.send(name, record.value, key=record.key)
+
+    asyncio.run(fill())
+    options = Options(bootstrap=kafka)
+    part = OffsetRange(name, 0, ROWS // 3, ROWS - 1)
+    with Bulk(options.bulk()) as broker:
+        assert logs_in_sight(broker, part) is not None
+    monkeypatch.setattr(Bulk, "fetch", lambda *_: pytest.fail("the broker was asked"))
+    rows = parts.read_part(options, ["value"], parts.Part(part))
+    found = [value for batch in rows for value in batch.column("value").to_pylist()]
+    assert found == [record.value for record in records[part.start : part.stop]]
