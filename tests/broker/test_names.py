@@ -1,5 +1,8 @@
 """E2: names with levels on log topics."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +25,37 @@ from chordmq.records.record import NewRecord, Record
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/+#\0"), max_size=8)
 NAMES = st.lists(TEXT, min_size=2, max_size=5).map("/".join)
+
+
+@dataclass
+class OneTopic:
+    """A log topic, as far as names ask for it."""
+
+    name: str
+    is_internal: bool = False
+
+
+class SomeTopics:
+    """The log topics of a broker; counts how often all of them are looked through."""
+
+    def __init__(self, *topics: OneTopic) -> None:
+        self._topics = {topic.name: topic for topic in topics}
+        self.scans = 0
+
+    def __iter__(self) -> Iterator[OneTopic]:
+        self.scans += 1
+        return iter(self._topics.values())
+
+    def find(self, name: str) -> OneTopic | None:
+        return self._topics.get(name)
+
+
+def found(names: Names, wanted: str, *known: str) -> list[str]:
+    """Return which of the known log topics a filter reaches; both ways of asking agree."""
+    reach = names.reach(wanted)
+    among = sorted(one.name for one in reach.among(SomeTopics(*map(OneTopic, known))))
+    assert among == sorted(filter(reach.covers, known))
+    return among
 
 
 @pytest.mark.parametrize(
@@ -49,7 +83,7 @@ def test_every_name_has_a_legal_log_topic_that_its_filters_read(name: str) -> No
     check_topic(topic)
     first, second, *_ = name.split("/")
     for wanted in (name, f"{first}/#", f"+/{second}/#", "#", f"{first}/+/#"):
-        assert list(Names().topics(wanted, [topic])) == [topic], wanted
+        assert found(Names(), wanted, topic) == [topic], wanted
 
 
 def test_a_log_topic_too_long_is_cut_and_still_found() -> None:
@@ -58,8 +92,18 @@ def test_a_log_topic_too_long_is_cut_and_still_found() -> None:
     topic = names.destination(long).topic
     check_topic(topic)
     assert topic != names.destination(other).topic
-    assert list(names.topics(long, [topic])) == [topic]
-    assert list(names.topics("+/" + "b" * 200, [topic])) == [topic]
+    assert found(names, long, topic) == [topic]
+    assert found(names, "+/" + "b" * 200, topic) == [topic]
+
+
+@pytest.mark.parametrize(("wanted", "scans"), [("x/y/z", 0), ("x/y/#", 0), ("x", 0), ("x/+", 1)])
+def test_only_a_wildcard_in_the_first_two_levels_looks_through_all_log_topics(
+    wanted: str, scans: int
+) -> None:
+    topics = SomeTopics(OneTopic("x.y"), OneTopic("x"), OneTopic("x.internal", is_internal=True))
+    (topic,) = Names().reach(wanted).among(topics)
+    assert topic.name == ("x" if wanted == "x" else "x.y")
+    assert topics.scans == scans
 
 
 def test_the_first_rule_that_matches_counts() -> None:
@@ -72,7 +116,11 @@ def test_the_first_rule_that_matches_counts() -> None:
     assert names.destination("iot/devices/d7/state") == Destination("iot", b"devices-")
     assert names.destination("logs/a/b") == Destination("logs", None)
     known = ["telemetry", "iot", "logs", "iot.devices", "x.y"]
-    assert list(names.topics("iot/devices/d7/#", known)) == ["telemetry", "iot", "iot.devices"]
+    reached = ["iot", "iot.devices", "telemetry"]
+    assert found(names, "iot/devices/d7/#", *known) == reached
+    assert found(names, "iot/+/d7/#", *known) == reached
+    assert found(names, "iot/devices/d7/telemetry", *known) == reached
+    assert names.ruled("logs/+") == {"logs"}
 
 
 @pytest.mark.parametrize("text", ["a/b", "a/# ->", "a/#/b -> t", "a -> t/u", "a -> t k more"])
@@ -105,7 +153,7 @@ def test_a_record_without_a_name_is_called_by_its_topic_and_key(
     """E2: filters also match what Kafka's producers write."""
     record = Record(0, 0, key, b"")
     assert name_of(topic, record) == name
-    assert list(Names().topics(name, [topic])) == [topic]
+    assert found(Names(), name, topic) == [topic]
     assert matches("#", name)
 
 

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from chordmq.broker.subscriptions import (
     ONE,
@@ -55,6 +55,30 @@ class Rule(NamedTuple):
     key: str | None = None
 
 
+class LogTopic(Protocol):
+    """What is asked of a log topic."""
+
+    name: str
+
+    @property
+    def is_internal(self) -> bool:
+        """Return whether it is the broker's own."""
+        ...
+
+
+T_co = TypeVar("T_co", bound=LogTopic, covariant=True)
+
+
+class Known(Protocol[T_co]):
+    """Log topics, to be looked through or up."""
+
+    def __iter__(self) -> Iterator[T_co]: ...
+
+    def find(self, name: str) -> T_co | None:
+        """Return the one of a name, or None."""
+        ...
+
+
 class Destination(NamedTuple):
     """The log topic of a name, and the key of its messages."""
 
@@ -65,12 +89,25 @@ class Destination(NamedTuple):
 class Reach(NamedTuple):
     """The log topics that may hold what a filter matches."""
 
-    ruled: frozenset[str]
-    pattern: str
+    named: frozenset[str]
+    """Those of rules, and that of levels without a wildcard."""
+    pattern: re.Pattern[str] | None
+    """What others are called, where a wildcard leaves that open."""
 
     def covers(self, topic: str) -> bool:
         """Return whether a log topic is one of them."""
-        return topic in self.ruled or re.fullmatch(self.pattern, topic) is not None
+        return topic in self.named or (
+            self.pattern is not None and self.pattern.fullmatch(topic) is not None
+        )
+
+    def among(self, topics: "Known[T_co]") -> "list[T_co]":
+        """Return which of some log topics they are, without internal ones."""
+        if self.pattern is None:
+            found = [topic for topic in map(topics.find, self.named) if topic is not None]
+        else:
+            is_called_so = self.pattern.fullmatch
+            found = [one for one in topics if is_called_so(one.name) or one.name in self.named]
+        return [topic for topic in found if not topic.is_internal]
 
 
 class Names:
@@ -118,17 +155,16 @@ class Names:
         key = levels[2].encode() if len(levels) > 2 else None
         return Destination(_topic(levels), key)
 
-    def topics(self, wanted: str, known: Iterable[str]) -> Iterator[str]:
-        """Yield those of the known log topics that may hold what a filter matches."""
-        reach = self.reach(wanted)
-        for topic in known:
-            if reach.covers(topic):
-                yield topic
-
     def reach(self, wanted: str) -> Reach:
         """Return which log topics may hold what a filter matches, also those not yet made."""
-        ruled = frozenset(rule.topic for rule in self._rules if overlaps(rule.filter, wanted))
-        return Reach(ruled, _topics_of(wanted).pattern)
+        literal = literal_topic(wanted)
+        if literal is None:
+            return Reach(self.ruled(wanted), _topics_of(wanted))
+        return Reach(self.ruled(wanted) | {literal}, None)
+
+    def ruled(self, wanted: str) -> frozenset[str]:
+        """Return the log topics of the rules for what a filter matches."""
+        return frozenset(rule.topic for rule in self._rules if overlaps(rule.filter, wanted))
 
 
 def read_rules(text: str) -> list[Rule]:
@@ -239,15 +275,11 @@ def _key(template: str | None, levels: list[str]) -> bytes | None:
 
 
 def _topics_of(wanted: str) -> re.Pattern[str]:
-    """Return a pattern of the log topics whose names a filter may match without a rule."""
+    """Return a pattern of the log topics whose names a filter with wildcards may match."""
     levels = wanted.split(SEPARATOR)
-    if levels[0] == REST:
-        return re.compile(r".*")
-    if len(levels) == 1:
+    if levels[0] == REST or len(levels) == 1:
         # A single level may have a dot inside, and then says its name in the header.
-        return re.compile(r".*" if levels[0] == ONE else re.escape(plain_topic(levels[0])))
-    if not {ONE, REST} & {*levels[:2]}:
-        return re.compile(re.escape(_topic(levels)))
+        return re.compile(r".*")
     first, second = (".*" if one in (ONE, REST) else re.escape(_legal(one)) for one in levels[:2])
     alone = f"|{first}" if levels[1] == REST else ""
     return re.compile(rf"{first}\.{second}|{_CUT_SHORT}{alone}")

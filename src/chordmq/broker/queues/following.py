@@ -144,11 +144,11 @@ class Following:
 
     def _wanted(self) -> list[Topic]:
         wanted = {name for vhost in self._keeper.vhosts.values() for name in vhost.topics}
-        known = [topic.name for topic in self._topics if not topic.is_internal]
         for vhost in self._keeper.vhosts.values():
             bindings = vhost.exchanges.bindings_from(HIERARCHICAL) if vhost.has_hierarchy else ()
             for binding in bindings:
-                wanted.update(self.names.topics(filter_of_pattern(binding.key), known))
+                reach = self.names.reach(filter_of_pattern(binding.key))
+                wanted.update(topic.name for topic in reach.among(self._topics))
         found = (self._topics.find(name) for name in wanted)
         return [
             topic

@@ -1,13 +1,12 @@
 """What all MQTT clients share: sessions, subscriptions, the ends of partitions, and the node."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 
 from chordmq.broker.broker import Broker
-from chordmq.broker.names import Destination, Names, Reach, name_of, plain_topic
+from chordmq.broker.names import Destination, Names, name_of, plain_topic
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.subscriptions import SEPARATOR
@@ -19,6 +18,7 @@ from chordmq.fronts.mqtt import sys_topics
 from chordmq.fronts.mqtt.appends import MessageAppends
 from chordmq.fronts.mqtt.groups import READ_APART, Groups
 from chordmq.fronts.mqtt.mapping import Parcel, headers_of
+from chordmq.fronts.mqtt.reaches import Reaches
 from chordmq.fronts.mqtt.register import Register
 from chordmq.fronts.mqtt.rules import Rules, read_rules
 from chordmq.fronts.mqtt.session import Session
@@ -94,7 +94,7 @@ class MqttFront:
         """Messages that could not be stored."""
         self.connected = 0
         self.routes: dict[bytes, Route] = {}
-        self._reaches: Counter[Reach] = Counter()
+        self._reaches = Reaches()
         self._known: dict[bytes, int] = {}
         """How many partitions of each log topic were there when it was looked last."""
         self.groups = Groups(broker, names)
@@ -184,18 +184,12 @@ class MqttFront:
     async def reach(self, wanted: str) -> None:
         """Follow the ends of all partitions in which a filter may find something."""
         reach = self.names.reach(wanted)
-        if reach in self._reaches:
-            self._reaches[reach] += 1
-            return
-        new = [partition for partition in self._partitions() if reach.covers(partition.topic)]
-        ends = await self._ends(new)
-        self._reaches[reach] += 1
-        for partition, end in ends.items():
-            self._follow(partition, end)
+        if reach not in self._reaches:
+            await self._follow_ends(reach.among(self.broker.topics))
+        self._reaches.add(reach)
 
-    async def _ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    async def _ends(self, partitions: list[Partition]) -> dict[Partition, int]:
         """Return where partitions end: of what other nodes lead, they know it."""
-        partitions = list(partitions)
         bounds = self.broker.bounds
         try:
             extents = await bounds.of(partitions, patience_s=ENDS_PATIENCE_S) if partitions else {}
@@ -219,28 +213,28 @@ class MqttFront:
     def unreach(self, wanted: str) -> None:
         """Follow no more what nobody has subscribed to."""
         reach = self.names.reach(wanted)
-        self._reaches[reach] -= 1
-        if self._reaches[reach] > 0:
+        self._reaches.remove(reach)
+        if reach in self._reaches:
             return
-        del self._reaches[reach]
-        for partition, tail in list(self.tails.items()):
-            if not self._is_reached(partition.topic):
-                tail.close()
-                del self.tails[partition]
+        for topic in reach.among(self.broker.topics):
+            if not self._reaches.covers(topic.name):
+                for tail in self._tails_at(topic):
+                    tail.close()
+                    del self.tails[tail.partition]
 
     def tails_of(self, session: Session) -> Iterator[Tail]:
         """Yield the ends that a session's filters may find something at."""
-        reaches = session.reaches()
-        for partition, tail in self.tails.items():
-            if any(reach.covers(partition.topic) for reach in reaches):
-                yield tail
+        topics = self.broker.topics
+        found = {topic.id: topic for reach in session.reaches() for topic in reach.among(topics)}
+        for topic in found.values():
+            yield from self._tails_at(topic)
+
+    def _tails_at(self, topic: Topic) -> list[Tail]:
+        return [self.tails[one] for one in topic.partitions if one in self.tails]
 
     def _follow(self, partition: Partition, position: int) -> None:
         if partition not in self.tails:
             self.tails[partition] = Tail(partition, position, self._spread)
-
-    def _is_reached(self, log_topic: str) -> bool:
-        return any(reach.covers(log_topic) for reach in self._reaches)
 
     def _readable(self) -> Iterator[Topic]:
         return (topic for topic in self.broker.topics if not topic.is_internal)
@@ -255,7 +249,7 @@ class MqttFront:
         for partition, tail in list(self.tails.items()):
             if partition.is_closed:
                 del self.tails[partition]
-                if partition.moved_to is None:
+                if partition.moved_to is None or not self._reaches.covers(partition.topic):
                     tail.close()
                 else:
                     tail.move(partition.moved_to)
@@ -273,27 +267,25 @@ class MqttFront:
 
     def reroute(self) -> None:
         """Follow a change of the rules: filters may find something in other log topics now."""
-        self._reaches.clear()
+        self._reaches = Reaches()
         for session in self.sessions.values():
             session.forget_reaches()
-            self._reaches.update(session.reaches())
-        unfollowed = [one for one in self._partitions() if self._is_reached(one.topic)]
-        self.tasks.create_task(self._follow_ends(unfollowed))
+            for reach in session.reaches():
+                self._reaches.add(reach)
+        reached = [topic for topic in self._readable() if self._reaches.covers(topic.name)]
+        self.tasks.create_task(self._follow_ends(reached))
         self.look_again()
 
-    async def _follow_ends(self, partitions: list[Partition]) -> None:
-        for partition, end in (await self._ends(partitions)).items():
+    async def _follow_ends(self, topics: Iterable[Topic]) -> None:
+        """Follow what is not followed of some log topics, from where they end now."""
+        new = [one for topic in topics for one in topic.partitions if one not in self.tails]
+        for partition, end in (await self._ends(new)).items():
             self._follow(partition, end)
-
-    def _partitions(self) -> Iterator[Partition]:
-        """Yield what could be followed, and is not."""
-        for topic in self._readable():
-            yield from (one for one in topic.partitions if one not in self.tails)
 
     def _follow_new(self, grown: list[Topic]) -> None:
         """Follow the ends of new partitions, from their beginning."""
         for topic in grown:
-            if self._is_reached(topic.name):
+            if self._reaches.covers(topic.name):
                 for partition in topic.partitions[self._known.get(topic.id, 0) :]:
                     self._follow(partition, partition.log.start_offset)
 

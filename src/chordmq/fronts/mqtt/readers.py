@@ -62,8 +62,7 @@ class Reader(ABC, Generic[OneSource]):
         if self._log_topic:
             topic = topics.find(self._log_topic)
             return [] if topic is None or topic.is_internal else [topic]
-        known = [topic.name for topic in topics if not topic.is_internal]
-        return [topics.get(name) for name in self.front.names.topics(self._wanted, known)]
+        return list(self.front.names.reach(self._wanted).among(topics))
 
     @abstractmethod
     async def source(self, topic: Topic, partition: Partition, start_ms: int) -> OneSource:

@@ -105,7 +105,7 @@ def _check_allowed(front: "MqttFront", one: Subscription, wanted: str) -> None:
         return
     # Of what a filter finds, the client gets what it may read: there must be something.
     log_topic = literal_topic(wanted)
-    ruled = front.names.reach(wanted).ruled
+    ruled = front.names.ruled(wanted)
     if log_topic is None or ruled:
         if any(map(session.may_read, ruled)) or permissions.acl.allows_any(
             session.principal, session.host, Operation.READ, Kind.TOPIC

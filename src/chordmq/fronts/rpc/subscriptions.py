@@ -319,10 +319,8 @@ class OwnSubscription:
     def _follow_matching(self, *, is_new: bool) -> None:
         """Read all log topics that may hold what is wanted; new ones from their beginning."""
         session, wanted = self._session, self._wanted.topic
-        topics = session.broker.topics
-        known = [topic.name for topic in topics if not topic.is_internal]
-        for name in session.front.names.topics(wanted, known):
-            topic = topics.get(name)
+        for topic in session.front.names.reach(wanted).among(session.broker.topics):
+            name = topic.name
             if name not in self._followed and session.allows(Operation.READ, Kind.TOPIC, name):
                 if is_new and topic.id not in self._seen:
                     self._followed[name] = Followed(topic, wanted, {})

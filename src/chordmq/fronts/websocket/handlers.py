@@ -263,9 +263,7 @@ class Session:
             subscription.followers[topic.name].wake()
 
     def _matching(self, wanted: str) -> list[Topic]:
-        topics = self._broker.topics
-        known = [topic.name for topic in topics if not topic.is_internal]
-        return [topics.get(name) for name in self._front.names.topics(wanted, known)]
+        return list(self._front.names.reach(wanted).among(self._broker.topics))
 
     def has_room(self) -> None:
         """Tell what was dropped while there was no room."""
