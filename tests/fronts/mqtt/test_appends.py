@@ -15,6 +15,7 @@ from chordmq.errors import BatchTooLarge, ChordMQError
 from chordmq.fronts.mqtt.appends import MessageAppends, Unit
 from chordmq.fronts.mqtt.front import Route
 from chordmq.fronts.mqtt.mapping import Parcel
+from chordmq.fronts.mqtt.tails import Tail
 from chordmq.records.batch import walk
 from chordmq.records.record import AlikeRecords, read_records
 
@@ -40,7 +41,9 @@ class Published:
             return
         headers, prepared = self.route.headers(1)
         now_ms = self.appends.now_ms()
-        parcel = Parcel("orders", self.route.topic, run.payloads, 1, timestamp_ms=now_ms)
+        parcel = Parcel(
+            "orders", self.route.topic, run.payloads, 1, timestamp_ms=now_ms, sender=str(client)
+        )
         records = AlikeRecords(self.route.prepared_key, prepared, run.payloads)
         shares = [(len(payloads), size, told.set_result)]
         unit = Unit(parcel, records, headers, size=size, shares=shares, route=self.route)
@@ -96,3 +99,22 @@ async def test_the_next_turn_has_a_time_of_its_own(published: Published) -> None
     published.send(1, b"two")
     await published.told[1]
     assert published.stored() == [[b"one"], [b"two"]]
+
+
+async def test_who_begins_to_follow_learns_who_sent_what_is_not_committed_yet(
+    published: Published,
+) -> None:
+    """E3: MQTT-3.8.3-3: a client without its own messages may have sent some just before."""
+    heard: asyncio.Future[Parcel] = asyncio.get_running_loop().create_future()
+    partition = published.route.partition
+    published.send(1, b"own")
+    published.send(2, b"another's")
+    published.appends.write_all()
+    tail = Tail(partition, partition.high_watermark, heard.set_result)
+    published.appends.follow(tail)
+    parcel = await asyncio.wait_for(heard, 60)
+    assert [(one.sender, one.payloads) for one in parcel.by_sender()] == [
+        ("1", [b"own"]),
+        ("2", [b"another's"]),
+    ]
+    tail.close()

@@ -19,7 +19,7 @@ def consumed(node: RunningNode, topic: str, count: int) -> list[Message]:
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[Message] = []
         while len(found) < count:
-            more = consumer.consume(count - len(found), 20)
+            more = consumer.consume(count - len(found), 60)
             assert more, "no message came"
             found += more
         return found
@@ -139,11 +139,15 @@ def test_no_local_and_retain_as_published(connect: Connect, name: str) -> None:
     client.publish(f"{name}/a/b", b"", 1, retain=True)
 
 
-def test_no_local_holds_for_messages_sent_just_before(connect: Connect, name: str) -> None:
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_no_local_holds_for_messages_sent_just_before(
+    connect: Connect, name: str, is_followed: bool
+) -> None:
     """E3: MQTT-3.8.3-3, whether or not they are stored together with those of others."""
     own, other = connect(f"{name}-c"), connect()
     own.publish(f"{name}/a/b", b"makes the topic", 1)
-    other.subscribe(f"{name}/a/#")
+    if is_followed:
+        other.subscribe(f"{name}/a/#")
     other.post(f"{name}/a/b", b"before")
     own.post(f"{name}/a/b", b"own")
     own.subscribe(f"{name}/a/#", qos=1, options=4)

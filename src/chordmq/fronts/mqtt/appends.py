@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chordmq.broker.broker import Broker
-from chordmq.broker.partition import Partition
+from chordmq.broker.partition import Appended, Partition
 from chordmq.broker.patience import ANOTHER_TIME, Patience
 from chordmq.codecs.mqtt.packets import Run
 from chordmq.errors import ChordMQError, UnknownTopic
@@ -80,6 +80,8 @@ class MessageAppends:
         self._broker = broker
         self._tails = tails
         self._waiting: dict[Partition, list[Unit]] = {}
+        self._unfollowed: dict[Partition, dict[int, list[Parcel]]] = {}
+        """What is not committed yet where there is no tail: one that begins now finds it there."""
         self._patience = Patience(broker.clock)
         self._turn_ms = 0
 
@@ -131,11 +133,31 @@ class MessageAppends:
                 for unit in _by_client(joined):
                     self._write(partition, [unit])
             return
-        tail = self._tails.get(partition)
         shared = self._broker.shared
-        if tail is not None and shared.intercept is None and shared.deliver is None:
-            tail.expect(appended.base_offset, [unit.parcel for unit in joined])
-        self._when_committed(partition, batch, waiting, appended.next_offset)
+        if shared.intercept is None and shared.deliver is None:
+            self._hand_on(partition, appended.base_offset, [unit.parcel for unit in joined])
+        self._when_committed(partition, batch, waiting, appended)
+
+    def _hand_on(self, partition: Partition, base_offset: int, parcels: list[Parcel]) -> None:
+        """Let those who follow a partition have messages as they came: the log has no senders."""
+        tail = self._tails.get(partition)
+        if tail is not None:
+            tail.expect(base_offset, parcels)
+        else:
+            self._unfollowed.setdefault(partition, {})[base_offset] = parcels
+
+    def _forget(self, partition: Partition, base_offset: int) -> None:
+        kept = self._unfollowed.get(partition)
+        if kept is not None:
+            kept.pop(base_offset, None)
+            if not kept:
+                del self._unfollowed[partition]
+
+    def follow(self, tail: Tail) -> None:
+        """Let a tail that begins have what is on its way to where it begins."""
+        for base, parcels in self._unfollowed.pop(tail.partition, {}).items():
+            if base >= tail.position:
+                tail.expect(base, parcels)
 
     def append_alone(self, partition: Partition, batch: bytearray, done: Done) -> None:
         """Append messages that are a batch of their own already."""
@@ -150,17 +172,19 @@ class MessageAppends:
         except ChordMQError as error:
             done(error)
         else:
-            self._when_committed(partition, data, waiting, appended.next_offset)
+            self._when_committed(partition, data, waiting, appended)
 
     def _when_committed(
-        self, partition: Partition, batch: memoryview, waiting: list[Done], next_offset: int
+        self, partition: Partition, batch: memoryview, waiting: list[Done], appended: Appended
     ) -> None:
-        committed = partition.committed(next_offset)
+        committed = partition.committed(appended.next_offset)
         if committed is None:
+            self._forget(partition, appended.base_offset)
             _tell(waiting, None)
             return
 
         def end(future: asyncio.Future[None]) -> None:
+            self._forget(partition, appended.base_offset)
             error = _outcome(future)
             if isinstance(error, ANOTHER_TIME):
                 _tell_later(waiting, self._patience.append_again(partition, batch))

@@ -234,7 +234,8 @@ class MqttFront:
 
     def _follow(self, partition: Partition, position: int) -> None:
         if partition not in self.tails:
-            self.tails[partition] = Tail(partition, position, self._spread)
+            tail = self.tails[partition] = Tail(partition, position, self._spread)
+            self.appends.follow(tail)
 
     def _readable(self) -> Iterator[Topic]:
         return (topic for topic in self.broker.topics if not topic.is_internal)
