@@ -24,14 +24,14 @@ def tables(tmp_path: Path) -> Iterator[TypedTables]:
         yield found
 
 
-def a_file(table: TypedTable, offset: int, time: datetime = NOON) -> Path:
+def a_file(table: TypedTable, offset: int, time: datetime = NOON, part: str = "part=x") -> Path:
     """Write one reading as a batch of its own, as Spark would."""
     row = {
         "messageId": f"m{offset}", "deviceId": "d", "metric": "temperature", "value": 1.0,
         "unit": "C", "time": time, "received": time, "sourceTopic": "t", "sourcePartition": 0,
         "sourceOffset": offset,
     }  # fmt: skip
-    path = table.folder / uuid4().hex / "part=x" / "rows.parquet"
+    path = table.folder / uuid4().hex / part / "rows.parquet"
     path.parent.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist([row], READINGS), path)
     return path

@@ -3,7 +3,11 @@
 import asyncio
 import json
 import shutil
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
+from threading import Event
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,11 +17,15 @@ from pyspark.sql import SparkSession
 from chordmq.archive.table import table_name
 from chordmq.archive.typed import TypedTables
 from chordmq.client.producer import Producer
+from chordmq.clock import SystemClock
 from chordmq_spark.jobs import tables
 from chordmq_spark.pipeline import Pipeline, queries_of
 from chordmq_spark.settings import PipelineSettings
 from chordmq_spark.sql import register_typed
+from chordmq_spark.transforms.tables import PART
+from tests.archive.test_typed import a_file
 from tests.running_node import RunningNode
+from tests.waiting import wait_until
 
 
 def publish(node: RunningNode, root: str, numbers: range) -> None:
@@ -48,6 +56,43 @@ def run(spark: SparkSession, settings: PipelineSettings) -> None:
 def ids(paths: list[str]) -> list[str]:
     """Return the message ids in the files of a table, each as often as it is there."""
     return sorted(row for path in paths for row in pq.read_table(path)["messageId"].to_pylist())
+
+
+def test_readers_see_each_reading_once_while_many_small_files_are_joined(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """P5: the files of a day are joined when there are more than 32, those of another stay."""
+    done = Event()
+    readings: list[list[str]] = []
+
+    def read() -> None:
+        while not done.is_set():
+            with TypedTables(tmp_path) as own:
+                readings.append(ids(own.readings("plant").paths()))
+
+    days = {"2026-11-01": tables.SMALL_FILES_MAX + 8, "2026-11-02": tables.SMALL_FILES_MAX}
+    with TypedTables(tmp_path) as found, ThreadPoolExecutor(1) as beside:
+        silver = found.readings("plant")
+        for number, (day, count) in enumerate(days.items()):
+            time = datetime.fromisoformat(f"{day}T12:00:00Z")
+            offsets = range(number * 1_000, number * 1_000 + count)
+            files = [a_file(silver, offset, time, f"{PART}={day}") for offset in offsets]
+            silver.add(files, {0: offsets.stop})
+        old = silver.paths()
+        reader = beside.submit(read)
+        try:
+            wait_until(lambda: bool(readings) or reader.done())
+            tables.join_small(spark, silver)
+            seen = len(readings)
+            # One may have begun before; the one after it sees what is left.
+            wait_until(lambda: len(readings) >= seen + 2 or reader.done())
+        finally:
+            done.set()
+        reader.result(60)
+        left = Counter(Path(path).parent.name for path in silver.paths())
+        assert left == {f"{PART}=2026-11-01": 1, f"{PART}=2026-11-02": tables.SMALL_FILES_MAX}
+        assert silver.sweep(SystemClock().now_ms() / 1000) == 0
+        assert all(reading == ids(old) for reading in readings)
 
 
 @pytest.mark.slow
