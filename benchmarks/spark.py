@@ -1,6 +1,8 @@
 """Spark reads one topic of a ChordMQ node: by format("chordmq"), and by its own Kafka connector.
 
 Each runs in a process of its own, so that neither finds a machine that the other has warmed up.
+Broker and Spark share the machine, so that our source reads the broker's files; as it does without
+them, and what Spark alone takes for as many rows, is measured beside it.
 """
 
 import json
@@ -16,6 +18,7 @@ from pyspark.sql import functions as F
 
 from benchmarks import load, wire
 from benchmarks.peers import ROOT, PeerFailed, start_chordmq
+from benchmarks.prebuilt import Prebuilt
 from benchmarks.session import OURS, CountMismatch, Sample
 from benchmarks.usage import usage_of
 from chordmq.records.record import NewRecord, build_batch
@@ -26,7 +29,8 @@ CONNECTOR = ROOT / ".cache" / "interop" / "spark" / "lib"
 COMMAND = "python -m benchmarks --case spark"
 TIMEOUT_S = 900.0
 ROWS_PER_TRIGGER = 1_000_000
-FIRST = "first"
+TABLE, STREAM = "spark_table", "spark_stream"
+GOALS = (TABLE, STREAM)
 
 
 def spark(directory: Path, ours: bool, rows: int) -> list[Sample]:
@@ -36,7 +40,8 @@ def spark(directory: Path, ours: bool, rows: int) -> list[Sample]:
         load.create_topic(peer.bootstrap, TOPIC, PARTITIONS, OURS["os"])
         written = fill(peer.bootstrap, rows)
         before = usage_of(peer.pid)
-        found = _measured("chordmq" if ours else "kafka", peer.bootstrap, directory)
+        kind = "chordmq" if ours else "kafka"
+        found = _measured(kind, peer.bootstrap, directory, written)
         after = usage_of(peer.pid)
     finally:
         peer.stop()
@@ -45,7 +50,7 @@ def spark(directory: Path, ours: bool, rows: int) -> list[Sample]:
             raise CountMismatch(f"{name}: {written} rows written, {rows_read} read")
     cost = (after.cpu_s - before.cpu_s, after.rss_mb, COMMAND)
     return [
-        Sample(name, rows_read / seconds, "rows/s", *cost, goal="" if FIRST in name else "spark")
+        Sample(name, rows_read / seconds, "rows/s", *cost, goal="spark" if name in GOALS else "")
         for name, (rows_read, seconds) in found.items()
     ]
 
@@ -74,9 +79,11 @@ def _reading(time_ms: int, number: int) -> bytes:
     return json.dumps({"metadata": said, "payload": payload}).encode()
 
 
-def _measured(kind: str, bootstrap: str, directory: Path) -> dict[str, tuple[int, float]]:
+def _measured(
+    kind: str, bootstrap: str, directory: Path, rows: int
+) -> dict[str, tuple[int, float]]:
     """Run the reader in a process of its own; return rows and seconds by name."""
-    command = [sys.executable, "-m", "benchmarks.spark", kind, bootstrap, str(directory)]
+    command = [sys.executable, "-m", "benchmarks.spark", kind, bootstrap, str(directory), str(rows)]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
@@ -89,10 +96,10 @@ def _measured(kind: str, bootstrap: str, directory: Path) -> dict[str, tuple[int
 class Reader:
     """Reads the topic by one of the two sources."""
 
-    def __init__(self, session: SparkSession, kind: str, bootstrap: str) -> None:
+    def __init__(self, session: SparkSession, kind: str, options: dict[str, str]) -> None:
         self._session = session
         self._kind = kind
-        self._options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
+        self._options = options
         if kind == "chordmq":
             # Spark tells its connector which columns a query uses; a source in Python it does not.
             self._options["columns"] = "value,offset,timestamp"
@@ -125,21 +132,32 @@ class Reader:
 
 def main() -> None:
     """Measure one source on a running node, and print what was found."""
-    kind, bootstrap, directory = sys.argv[1:]
+    kind, bootstrap, directory, rows = sys.argv[1:]
     jars = ",".join(map(str, sorted(CONNECTOR.glob("*.jar"))))
     session = start_spark(
         "benchmark", master="local[2]", directory=Path(directory), settings={"spark.jars": jars}
     )
-    reader = Reader(session, kind, bootstrap)
+    asked = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
+    reader = Reader(session, kind, asked)
     checkpoints = (Path(directory) / f"checkpoint-{number}" for number in count())
     readings: dict[str, Callable[[], tuple[int, float]]] = {
-        "spark_table": reader.table,
-        "spark_stream": lambda: reader.stream(next(checkpoints)),
+        TABLE: reader.table,
+        STREAM: lambda: reader.stream(next(checkpoints)),
     }
+    if kind == "chordmq":
+        wire = Reader(session, kind, asked | {"localFiles": "false"})
+        session.dataSource.register(Prebuilt)
+        value = _reading(0, 0).decode()
+        alone = {"rows": rows, "tasks": str(PARTITIONS), "value": value}
+        readings[f"{TABLE}_wire"] = wire.table
+        readings[f"{STREAM}_wire"] = lambda: wire.stream(next(checkpoints))
+        readings[f"{TABLE}_prebuilt"] = Reader(session, Prebuilt.name(), alone).table
     found = {}
     for name, read in readings.items():
         # The first time, the machine compiles what it runs.
-        found[f"{name}_{FIRST}"] = read()
+        first = read()
+        if name in GOALS:
+            found[f"{name}_first"] = first
         found[name] = min((read() for _ in range(2)), key=lambda one: one[1])
     session.stop()
     print(json.dumps(found))

@@ -17,6 +17,8 @@ USED = (
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark_chordmq.source",
+    "pyspark_chordmq.parts",
+    "pyspark_chordmq.writer",
     "chordmq_spark.mongodb",
     "chordmq_spark.transforms.watch",
 )

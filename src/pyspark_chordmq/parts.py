@@ -1,19 +1,18 @@
-"""What one task reads, and where from: a node's files, the broker, or the archive."""
+"""Reads what one task has to read: from a node's files, the broker, or the archive."""
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from chordmq.client.bulk import Bulk, Fetched, OffsetRange
 from chordmq.client.segments import logs_in_sight, read_segments
 from chordmq.records.columns import TYPES, find
 from pyspark_chordmq.envelopes import ENVELOPE, envelopes
 from pyspark_chordmq.options import Options
-from pyspark_chordmq.ranges import Place, split
+from pyspark_chordmq.tasks import Part
 
 ROWS_PER_BATCH_MAX = 8192
 """Small enough that a batch is still in the processor's cache when it is sent, and when Spark
@@ -22,43 +21,6 @@ ROWS_FROM_FILES_MIN = 20_000
 """To read fewer, it is not worth while to ask where the files are."""
 PLACES: dict[str, pa.DataType] = {"topic": pa.string(), "partition": pa.int32()}
 KINDS = TYPES | PLACES | {"envelope": ENVELOPE}
-
-
-class Part(InputPartition):
-    """The offsets that one task reads, and the files that have them if the log has not."""
-
-    def __init__(self, offsets: OffsetRange, files: tuple[str, ...] = ()) -> None:
-        super().__init__(offsets)
-        self.offsets = offsets
-        self.files = files
-
-
-def planned(
-    options: Options, ranges: Iterable[OffsetRange], first: Mapping[Place, int]
-) -> list[Part]:
-    """Cut ranges into tasks; what lies before the log's first offsets comes from the archive."""
-    live, gone = [], []
-    for one in ranges:
-        edge = min(max(first.get((one.topic, one.partition), 0), one.start), one.stop)
-        if options.archive and edge > one.start:
-            gone.append(replace(one, stop=edge))
-            one = replace(one, start=edge)
-        if one.size:
-            live.append(one)
-    parts = split(live, options.tasks_min, options.rows_per_task)
-    return [*_archived(options, gone), *map(Part, parts)]
-
-
-def _archived(options: Options, ranges: list[OffsetRange]) -> list[Part]:
-    if not ranges:
-        return []
-    # Only who reads an archive needs the packages that it is made with.
-    from pyspark_chordmq.tier import Tier
-
-    tier = Tier(Path(options.archive), sorted({one.topic for one in ranges}))
-    lossless = options.fail_on_data_loss
-    pieces = [piece for one in ranges for piece in tier.pieces(one, fail_on_data_loss=lossless)]
-    return [Part(*piece) for piece in pieces]
 
 
 def read_part(options: Options, names: list[str], part: Part) -> Iterator[pa.RecordBatch]:

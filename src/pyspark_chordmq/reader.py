@@ -20,7 +20,6 @@ from pyspark.sql.streaming.datasource import (
 from chordmq.client.bulk import Bulk
 from pyspark_chordmq.filters import Narrowed, narrowed
 from pyspark_chordmq.options import EARLIEST, LATEST, BadOption, Bound, Options
-from pyspark_chordmq.parts import Part, planned, read_part
 from pyspark_chordmq.ranges import (
     Json,
     Offsets,
@@ -30,6 +29,7 @@ from pyspark_chordmq.ranges import (
     ranges_between,
     to_json,
 )
+from pyspark_chordmq.tasks import Part, planned
 
 
 class BatchReader(DataSourceReader):
@@ -60,8 +60,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield Arrow batches; runs in a Python worker."""
-        assert isinstance(partition, Part)
-        return read_part(self._options, self._names, partition)
+        return read(self._options, self._names, partition)
 
     def _since(self, broker: Bulk, places: list[Place]) -> Offsets:
         """Return the first offsets that can be new enough for the query's filters."""
@@ -135,8 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield Arrow batches; runs in a Python worker."""
-        assert isinstance(partition, Part)
-        return read_part(self._options, self._names, partition)
+        return read(self._options, self._names, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Publish the query's progress as a group's offsets, if a group is named."""
@@ -161,6 +159,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._broker is None:
             self._broker = Bulk(self._options.bulk()).__enter__()
         return self._broker
+
+
+def read(options: Options, names: list[str], partition: InputPartition) -> Iterator[Any]:
+    """Yield Arrow batches of what a task has to read."""
+    # Only workers need NumPy and Arrow; each query starts processes that do nothing but plan.
+    from pyspark_chordmq.parts import read_part
+
+    assert isinstance(partition, Part)
+    return read_part(options, names, partition)
 
 
 def resolved(

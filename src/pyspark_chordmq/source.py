@@ -5,6 +5,7 @@ two. A schema given by the user chooses columns: those it does not name are not 
 """
 
 from collections.abc import MutableMapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import (
@@ -20,7 +21,9 @@ from pyspark.sql.types import (
 
 from pyspark_chordmq.options import BadOption, Options, read_options
 from pyspark_chordmq.reader import BatchReader, FilteringReader, StreamReader
-from pyspark_chordmq.writer import BatchWriter, StreamWriter
+
+if TYPE_CHECKING:
+    from pyspark_chordmq.writer import BatchWriter, StreamWriter
 
 HEADERS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -84,14 +87,18 @@ class ChordMQSource(DataSource):
         """Return what reads a topic as a stream."""
         return StreamReader(self._source_options(streaming=True), _names(schema))
 
-    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
         """Return what appends a table to topics."""
+        from pyspark_chordmq.writer import BatchWriter
+
         if overwrite:
             raise BadOption("a topic cannot be overwritten; use mode('append')")
         return BatchWriter(self._sink_options(schema))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
         """Return what appends a stream to topics."""
+        from pyspark_chordmq.writer import StreamWriter
+
         return StreamWriter(self._sink_options(schema))
 
     def _source_options(self, *, streaming: bool) -> Options:

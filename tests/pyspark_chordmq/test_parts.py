@@ -13,8 +13,9 @@ from chordmq.archive.table import Archive
 from chordmq.client.bulk import Bulk, BulkSettings, DataLost, OffsetRange
 from pyspark_chordmq import parts
 from pyspark_chordmq.options import Options
-from pyspark_chordmq.parts import KINDS, Part, planned, read_part
+from pyspark_chordmq.parts import KINDS, read_part
 from pyspark_chordmq.reader import BatchReader
+from pyspark_chordmq.tasks import Part, planned
 from tests.archive.test_archiver import NOW_MS, fill, rows
 from tests.client.test_segments import transact
 from tests.running_node import RunningNode
@@ -129,14 +130,3 @@ def test_what_neither_has_is_lost_unless_that_is_allowed(
     lenient = Options(bootstrap=node.bootstrap, archive=archive, fail_on_data_loss=False)
     tasks = planned(lenient, [wanted], first)
     assert [(one.offsets.start, one.offsets.stop) for one in tasks] == [(0, 20), (20, 40), (40, 50)]
-
-
-def test_large_ranges_are_split_and_small_ones_are_not() -> None:
-    options = Options(bootstrap="", rows_per_task=100, tasks_min=1)
-    tasks = planned(options, [OffsetRange("t", 0, 0, 250), OffsetRange("t", 1, 5, 15)], {})
-    assert [(one.offsets.partition, one.offsets.size) for one in tasks] == [
-        (0, 83),
-        (0, 83),
-        (0, 84),
-        (1, 10),
-    ]
