@@ -1,14 +1,20 @@
-"""Writes the pages of docs/ that are made from code: Kafka APIs and settings."""
+"""Writes the pages of docs/ that are made from code: Kafka APIs, settings and metrics."""
 
 import argparse
+import ast
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from chordmq.broker.groups.settings import group_settings
 from chordmq.broker.setting import Setting, text_of
 from chordmq.broker.settings import broker_settings, topic_settings
+from chordmq.cdc.measures import Measures
+from chordmq.clock import SystemClock
 from chordmq.codecs.kafka.apis import APIS as CODECS
 from chordmq.fronts.kafka.dispatch import APIS
+from chordmq.iot.queries import COUNTERS, GAUGES
 
 ROOT = Path(__file__).parent.parent
 NOTE = "<!-- Made by scripts/reference_pages.py (`make docs`); do not edit. -->\n"
@@ -88,6 +94,21 @@ NODE_SETTINGS = """
 """
 
 
+METRICS = """# Metrics
+
+`GET /metrics` of a node tells these in Prometheus' form; `chordmq cdc` and the consumer application
+tell those of their own, the data pipeline its own at port 9464. A metric that a node has no use for
+(of a cluster, of a front that nobody uses) is not told. Alerts and dashboards made of them:
+[deployment](deploy.md).
+
+| metric | kind | what it says |
+|---|---|---|
+"""
+METRIC_KINDS = ("counter", "gauge", "histogram")
+METRIC_FRONTS = ("chordmq_capnp", "chordmq_grpc")
+"""What fronts that share their code begin the names of their metrics with."""
+
+
 def kafka_page() -> str:
     """Return the page on the Kafka protocol."""
     served = [
@@ -139,9 +160,68 @@ def _help(setting: Setting) -> str:
     return setting.help if setting.has_effect else f"(no effect) {setting.help}"
 
 
-PAGES = {
+class Told(NamedTuple):
+    """A metric as Prometheus sees it."""
+
+    name: str
+    kind: str
+    text: str
+
+
+def metrics_page() -> str:
+    """Return the page."""
+    rows = sorted({*_pipeline(), *_change_data_capture(), *_in_code()})
+    return NOTE + METRICS + "".join(f"| `{row.name}` | {row.kind} | {row.text} |\n" for row in rows)
+
+
+def _pipeline() -> Iterator[Told]:
+    """Yield those of the queries, which are named by tables."""
+    for kind, texts in (("gauge", GAUGES), ("counter", COUNTERS)):
+        for name, text in texts.items():
+            yield _told(f"chordmq_pipeline_{name}", kind, text)
+
+
+def _change_data_capture() -> Iterator[Told]:
+    """Yield those of a followed database, which are named by tables as well."""
+    for metric in Measures("source", SystemClock()).read():
+        yield _told(metric.name, metric.kind, metric.help)
+
+
+def _in_code() -> Iterator[Told]:
+    """Yield what calls of `counter`, `gauge`, `histogram` and `Metric` name."""
+    for path in sorted((ROOT / "src" / "chordmq").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                yield from _of_call(node.func.id, node.args)
+
+
+def _of_call(function: str, arguments: list[ast.expr]) -> Iterator[Told]:
+    if function not in (*METRIC_KINDS, "Metric") or len(arguments) < len(METRIC_KINDS):
+        return
+    text, third = (one.value if isinstance(one, ast.Constant) else "" for one in arguments[1:3])
+    for name in _names(arguments[0]):
+        yield _told(name, str(third) if function == "Metric" else function, str(text))
+
+
+def _names(expression: ast.expr) -> Iterator[str]:
+    """Yield what a metric is called; nothing if tables say so."""
+    if isinstance(expression, ast.Constant):
+        yield str(expression.value)
+    elif isinstance(expression, ast.JoinedStr):
+        prefix, *rest = expression.values
+        if isinstance(prefix, ast.FormattedValue) and ast.unparse(prefix.value) == "prefix":
+            end = "".join(str(one.value) for one in rest if isinstance(one, ast.Constant))
+            yield from (f"{front}{end}" for front in METRIC_FRONTS)
+
+
+def _told(name: str, kind: str, text: str) -> Told:
+    return Told(f"{name}_total" if kind == "counter" else name, kind, text)
+
+
+PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs/protocols/kafka.md": kafka_page,
     ROOT / "docs/settings.md": settings_page,
+    ROOT / "docs/metrics.md": metrics_page,
 }
 
 
