@@ -62,6 +62,11 @@ def test_compose_starts_nodes_with_settings_that_exist() -> None:
         if config.cluster.is_on:
             place = Place(config=config, bootstrap="", url="")
             assert list(told_addresses(place)) == [], "a node tells others an address of their own"
+    for profile in ("single", "cluster", "iot"):
+        served = [one for one in services.values() if profile in one["profiles"]]
+        ports = [port.split(":")[0] for one in served for port in one.get("ports", [])]
+        assert ports, "nobody outside could see it"
+        assert len(ports) == len({*ports})
     named = {volume.split(":")[0] for one in services.values() for volume in one.get("volumes", [])}
     assert named <= set(compose["volumes"])
 
