@@ -291,7 +291,7 @@ class LogInbox:
 
     async def _find_topics(self) -> list[str]:
         known = (info.name for info in await self._admin.topics())
-        return sorted(self._driver.names.topics(self._wanted.filter, known))
+        return sorted(filter(self._driver.names.reach(self._wanted.filter).covers, known))
 
     async def _hand_over(self) -> None:
         """Commit what is done before others may get the partitions; the rest is theirs."""

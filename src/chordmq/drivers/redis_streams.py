@@ -138,7 +138,7 @@ class RedisDriver(Opened):
     async def topics(self, wanted: str) -> list[str]:
         """Return the log topics that may hold what a filter matches."""
         known = await self.redis.smembers(STREAMS)
-        return sorted(self._names.topics(wanted, map(_text, known)))
+        return sorted(filter(self._names.reach(wanted).covers, map(_text, known)))
 
 
 class StreamInbox:
