@@ -71,7 +71,7 @@ class RedisServer:
     @property
     def address(self) -> str:
         """Return what the driver is told."""
-        return f"redis://127.0.0.1:{self._port}/0?redelivery_ms=2000"
+        return f"redis://127.0.0.1:{self._port}/0?redelivery_ms=8000"
 
     def start(self) -> None:
         """Start it, and wait until it answers."""

@@ -59,7 +59,10 @@ async def test_devices_and_browsers_live_on_a_broker_that_is_there(
 async def _telemetry_goes_out(node: RunningNode, company: MessageBrokerAdapter) -> None:
     wanted = Subscription(filter="iotsphere/devices/+/telemetry/#", index="application")
     host, port = node.mqtt_address
-    async with company.subscribed(wanted) as inbox, aiomqtt.Client(host, port) as device:
+    async with (
+        company.subscribed(wanted) as inbox,
+        aiomqtt.Client(host, port, timeout=WAIT_S) as device,
+    ):
         for number in range(20):
             topic = f"iotsphere/devices/d{number % 3}/telemetry/heat"
             await device.publish(topic, str(number), qos=1)
@@ -81,7 +84,7 @@ async def _commands_come_in(node: RunningNode, company: MessageBrokerAdapter) ->
         await company.publish([Message(name=name, value=json.dumps(change).encode())])
         told = await _told(browser, "records")
     assert told["records"][0]["name"] == topic
-    async with httpx.AsyncClient(base_url=node.http) as client:
+    async with httpx.AsyncClient(base_url=node.http, timeout=60) as client:
         answer = await client.get("/v1/devices/d1/shadow")
     assert answer.json()["state"]["desired"] == {"heat": 21}
     assert answer.json()["version"] == 1

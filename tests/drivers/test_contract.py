@@ -24,7 +24,7 @@ from chordmq.drivers.publishing import Publishing
 from tests.drivers.reading import WAIT_S, Seen, numbered, subscribing, taken, texts
 from tests.drivers.servers import OTHERS, SERVERS, Server
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.interop
 
 
 @pytest.fixture(scope="module")
