@@ -144,7 +144,7 @@ def batch(*values: bytes) -> memoryview:
     return memoryview(build_batch([NewRecord(0, None, value) for value in values]))
 
 
-async def until(holds: Callable[[], bool], seconds: float = 30) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until something holds; the event loop works meanwhile."""
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110 - nobody tells when it does

@@ -30,5 +30,5 @@ async def test_the_event_loop_rings_by_itself_and_the_earliest_wins() -> None:
     alarm = Alarm(SystemClock(), rung.put_nowait)
     alarm.set("late", alarm.now_ms() + 60_000)
     alarm.set("soon", alarm.now_ms() + 5)
-    assert await asyncio.wait_for(rung.get(), 10) == "soon"
+    assert await asyncio.wait_for(rung.get(), 60) == "soon"
     alarm.cancel()

@@ -38,7 +38,9 @@ class Reader(threading.Thread):
 
 def redirected(node: RunningNode) -> str:
     """Return where a node sends those who want to read; nowhere if it has a copy itself."""
-    answer = httpx.get(f"{node.http}/v1/topics/news/records?partition=0&position=earliest")
+    answer = httpx.get(
+        f"{node.http}/v1/topics/news/records?partition=0&position=earliest", timeout=60
+    )
     return str(answer.headers.get("location", ""))
 
 

@@ -98,6 +98,6 @@ async def test_a_flush_that_finds_no_free_descriptor_is_tried_again(
 
         patch.setattr(os, "dup", refuse)
         committed = write(partition)
-        await asyncio.wait_for(refused.wait(), 5)
+        await asyncio.wait_for(refused.wait(), 60)
     await asyncio.wait_for(committed, 60)
     assert not faults.first.done()

@@ -106,7 +106,7 @@ async def test_a_waiting_reader_is_woken_by_the_commit(broker: Broker) -> None:
     reader = Sleeper()
     partition.wait(reader)
     partition.append(batch(b"a"))
-    await asyncio.wait_for(reader.woken.wait(), 5)
+    await asyncio.wait_for(reader.woken.wait(), 60)
     assert values(partition.read(0, 1000)) == [b"a"]
 
 

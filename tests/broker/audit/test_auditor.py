@@ -163,7 +163,9 @@ async def test_refusals_that_repeat_are_summed_up(tmp_path: Path) -> None:
         for _ in range(10_000):
             note(node, "secret", "denied")
     results = [entry["result"] for entry in entries(tmp_path) if entry["obj"] == "secret"]
-    assert results == ["denied", "denied; 9999 more like it within a second"]
+    counts = [1 if one == "denied" else int(one.split()[1]) for one in results]
+    assert sum(counts) == 10_000
+    assert len(results) < 20, "a few lines for each second that this took"
 
 
 async def test_a_full_disk_delays_the_trail_and_loses_nothing_of_it(

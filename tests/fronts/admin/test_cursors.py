@@ -76,7 +76,7 @@ async def test_who_waits_gets_a_record_at_once(http: httpx.AsyncClient) -> None:
     """E2: woken by the record, not by a clock; one consumer gets it."""
     await take(http, "one")
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        waiting = [group.create_task(take(http, name, wait_ms=800)) for name in ("one", "two")]
+        waiting = [group.create_task(take(http, name, wait_ms=3000)) for name in ("one", "two")]
         await asyncio.sleep(0.05)
         await publish(http, "now")
     assert sorted(task.result() for task in waiting) == [[], [("now", 0, 1)]]

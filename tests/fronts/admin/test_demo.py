@@ -10,7 +10,7 @@ from tests.waiting import wait_until
 def test_devices_are_started_seen_and_stopped(start_node: StartNode) -> None:
     """X3: one request, and there is something to see."""
     node = start_node({"http.demo": "true"})
-    with httpx.Client(base_url=node.http, timeout=30) as http:
+    with httpx.Client(base_url=node.http, timeout=60) as http:
         assert http.get("/v1/demo").json() == {"running": False, "devices": 0}
         assert http.post("/v1/demo", json={"devices": 3}).json()["running"]
         again = http.post("/v1/demo", json={})
@@ -29,7 +29,7 @@ def test_devices_are_started_seen_and_stopped(start_node: StartNode) -> None:
 
 
 def test_a_node_that_does_not_want_them_says_so(node: RunningNode) -> None:
-    refused = httpx.post(f"{node.http}/v1/demo", json={})
+    refused = httpx.post(f"{node.http}/v1/demo", json={}, timeout=60)
     assert refused.status_code == 400
     assert "http.demo" in refused.json()["message"]
-    assert httpx.post(f"{node.http}/v1/demo", json={"devices": 0}).status_code == 400
+    assert httpx.post(f"{node.http}/v1/demo", json={"devices": 0}, timeout=60).status_code == 400

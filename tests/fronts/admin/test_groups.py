@@ -120,7 +120,7 @@ async def test_a_group_with_a_consumer_shows_it_and_cannot_be_moved(
     node: RunningNode, name: str
 ) -> None:
     """C17: what a Kafka consumer does is seen over HTTP."""
-    async with httpx.AsyncClient(base_url=node.http) as http:
+    async with httpx.AsyncClient(base_url=node.http, timeout=60) as http:
         await http.post("/v1/topics", json={"name": name, "partitions": 2})
         await http.post(f"/v1/topics/{name}/records", json={"value": "x", "partition": 1})
         settings = ConsumerSettings(group=GroupSettings(group=name))

@@ -19,9 +19,10 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
         yield node
 
 
-def client(node: RunningNode, user: str, **more: Any) -> httpx.AsyncClient:
+def client(node: RunningNode, user: str) -> httpx.AsyncClient:
     """Return a client that logs in with a password."""
-    return httpx.AsyncClient(base_url=node.http, auth=(user, PASSWORDS[user]), verify=False, **more)
+    login = (user, PASSWORDS[user])
+    return httpx.AsyncClient(base_url=node.http, auth=login, verify=False, timeout=60)
 
 
 def rule(topic: str, operation: str) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def rule(topic: str, operation: str) -> dict[str, Any]:
 
 async def test_nothing_is_open_to_who_does_not_log_in(secure: RunningNode) -> None:
     """C8: except whether the node is there."""
-    async with httpx.AsyncClient(base_url=secure.http, verify=False) as nobody:
+    async with httpx.AsyncClient(base_url=secure.http, verify=False, timeout=60) as nobody:
         for path in ("/v1/topics", "/v1/cluster", "/openapi.json", "/docs", "/metrics"):
             answer = await nobody.get(path)
             assert answer.status_code == 401
@@ -58,7 +59,9 @@ async def test_passwords_and_tokens_give_the_rights_of_their_user(
         assert (await alice.post(path, json={"value": "x"})).status_code == 200
         answer = await alice.post("/v1/users/alice/tokens", json={"label": "reader"})
         bearer = {"authorization": f"Bearer {answer.json()['token']}"}
-    async with httpx.AsyncClient(base_url=secure.http, headers=bearer, verify=False) as reader:
+    async with httpx.AsyncClient(
+        base_url=secure.http, headers=bearer, verify=False, timeout=60
+    ) as reader:
         (record,) = (await reader.get(path)).json()["records"]
         assert record["value"] == "x"
 
@@ -66,7 +69,7 @@ async def test_passwords_and_tokens_give_the_rights_of_their_user(
 async def test_a_stream_ends_when_its_user_loses_the_right(secure: RunningNode, name: str) -> None:
     """C8: a change of ACLs counts on streams that are open."""
     path = f"/v1/topics/{name}"
-    async with client(secure, "admin") as admin, client(secure, "alice", timeout=20) as alice:
+    async with client(secure, "admin") as admin, client(secure, "alice") as alice:
         await admin.post("/v1/topics", json={"name": name})
         await admin.post("/v1/acls", json=rule(name, "read"))
         async with alice.stream("GET", f"{path}/stream") as answer:
@@ -98,6 +101,6 @@ async def test_an_open_node_answers_no_page_of_another_site(
     node: RunningNode, host: str, status: int
 ) -> None:
     """C8: a name that leads to loopback does not open it to a browser's other pages."""
-    async with httpx.AsyncClient(base_url=node.http, verify=False) as client:
+    async with httpx.AsyncClient(base_url=node.http, verify=False, timeout=60) as client:
         answer = await client.get("/v1/topics", headers={"host": host})
     assert answer.status_code == status

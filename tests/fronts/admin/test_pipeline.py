@@ -14,7 +14,7 @@ from tests.running_node import RunningNode, free_port
 
 
 def ask(node: RunningNode) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{node.http}/v1/pipeline", timeout=30) as answer:
+    with urllib.request.urlopen(f"{node.http}/v1/pipeline", timeout=60) as answer:
         found: dict[str, Any] = json.load(answer)
         return found
 

@@ -12,8 +12,8 @@ def test_exchanges_are_listed_with_what_is_bound_to_them(node: RunningNode, name
         channel.exchange_declare(name, "topic", durable=True)
         channel.queue_declare(f"{name}.q", exclusive=True)
         channel.queue_bind(f"{name}.q", name, "a.#")
-        exchanges = httpx.get(f"{node.http}/v1/exchanges").json()["exchanges"]
-        queues = httpx.get(f"{node.http}/v1/queues").json()["queues"]
+        exchanges = httpx.get(f"{node.http}/v1/exchanges", timeout=60).json()["exchanges"]
+        queues = httpx.get(f"{node.http}/v1/queues", timeout=60).json()["queues"]
     mine = next(one for one in exchanges if one["name"] == name)
     assert (mine["type"], mine["durable"], mine["topic"]) == ("topic", True, name)
     bound = {"destination": f"{name}.q", "to_queue": True, "key": "a.#", "arguments": {}}

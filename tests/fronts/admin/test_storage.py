@@ -10,7 +10,7 @@ def test_the_positions_are_those_of_the_files(node: RunningNode, name: str) -> N
     """X4: all logs at one moment, for a backup."""
     CommandLine(node.bootstrap).ok("topics", "create", name)
     CommandLine(node.bootstrap).ok("produce", name, stdin="one\ntwo\n")
-    found = httpx.get(f"{node.http}/v1/storage/positions").json()
+    found = httpx.get(f"{node.http}/v1/storage/positions", timeout=60).json()
     assert found["data_dir"] == str(node.data)
     position = found["logs"][f"{name}-0"]
     assert (position["segment"], position["next_offset"]) == (0, 2)

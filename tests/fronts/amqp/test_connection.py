@@ -79,6 +79,7 @@ def test_a_whole_session_in_one_write_is_answered(node: RunningNode, name: str) 
 def test_whatever_is_done_to_a_byte_costs_only_its_sender(node: RunningNode, name: str) -> None:
     """C12, E4: every byte of a session changed, one at a time; others go on undisturbed."""
     data = session(name)
+    before = node.log.read_text().count("Traceback")
     with connected(node) as channel:
         channel.confirm_delivery()
         channel.queue_declare(f"{name}-others", exclusive=True)
@@ -90,7 +91,7 @@ def test_whatever_is_done_to_a_byte_costs_only_its_sender(node: RunningNode, nam
             if position % 20 == 0:
                 publish(channel, "", f"{name}-others", str(position))
                 assert take(channel, f"{name}-others", 1) == [(str(position), False)]
-    assert "Traceback" not in node.log.read_text()
+    assert node.log.read_text().count("Traceback") == before
 
 
 @pytest.mark.parametrize(
@@ -140,12 +141,12 @@ def test_virtual_hosts_keep_names_apart_and_unknown_ones_are_refused(start_node:
 
 def test_heartbeats_keep_a_quiet_client_and_end_a_dead_one(start_node: StartNode) -> None:
     """E4: a client that shows no sign of life for two intervals is cut off."""
-    node = start_node({"amqp.heartbeat_s": "1"})
-    with connected(node, heartbeat=1) as channel, opened(node) as dead:
+    node = start_node({"amqp.heartbeat_s": "3"})
+    with connected(node, heartbeat=3) as channel, opened(node) as dead:
         dead.sendall(
             PROTOCOL_HEADER
             + frame.marshal(commands.Connection.StartOk({}, "PLAIN", "\0a\0b", "en_US"), 0)
-            + frame.marshal(commands.Connection.TuneOk(0, 0, 1), 0)
+            + frame.marshal(commands.Connection.TuneOk(0, 0, 3), 0)
             + frame.marshal(commands.Connection.Open("/"), 0)
         )
         started = time.monotonic()
@@ -159,7 +160,7 @@ def test_heartbeats_keep_a_quiet_client_and_end_a_dead_one(start_node: StartNode
                 if not data:
                     break
             assert time.monotonic() < started + TIMEOUT_S
-        assert time.monotonic() - started >= 2
+        assert time.monotonic() - started >= 6
         assert received.endswith(b"\x08\x00\x00\x00\x00\x00\x00\xce")
         assert channel.is_open
 
@@ -260,7 +261,7 @@ def test_clients_are_listed(node: RunningNode, name: str) -> None:
     with connected(node, client_properties=properties) as channel:
         channel.queue_declare(name, exclusive=True)
         channel.basic_consume(name, lambda *_: None)
-        clients = httpx.get(f"{node.http}/v1/clients").json()["clients"]
+        clients = httpx.get(f"{node.http}/v1/clients", timeout=60).json()["clients"]
         mine = next(one for one in clients if one["name"] == name)
         assert (mine["protocol"], mine["subscriptions"]) == ("amqp-0-9-1", [name])
         assert node.metric("chordmq_amqp_clients") >= 1

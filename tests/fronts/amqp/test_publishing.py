@@ -44,7 +44,7 @@ def read(node: RunningNode, topic: str, wanted: int) -> list[Any]:
 
 def topics(node: RunningNode) -> set[str]:
     """Return the names of all topics."""
-    return {one["name"] for one in httpx.get(f"{node.http}/v1/topics").json()["topics"]}
+    return {one["name"] for one in httpx.get(f"{node.http}/v1/topics", timeout=60).json()["topics"]}
 
 
 def test_a_topic_is_an_exchange_and_its_keys_are_routing_keys(node: RunningNode, name: str) -> None:
@@ -94,7 +94,7 @@ def test_a_queue_gets_what_others_put_into_the_topic_of_its_name(
         publish(channel, "", name, "amqp")
         produce(node, name, None, "kafka")
         url = f"{node.http}/v1/topics/{name}/records"
-        assert httpx.post(url, json={"value": "http"}).status_code in (200, 201)
+        assert httpx.post(url, json={"value": "http"}, timeout=60).status_code in (200, 201)
         assert [body for body, _ in take(channel, name, 3)] == ["amqp", "kafka", "http"]
     assert [one.value() for one in read(node, name, 3)] == [b"amqp", b"kafka", b"http"]
 

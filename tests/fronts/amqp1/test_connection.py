@@ -48,7 +48,7 @@ NARROW = {
     "amqp.channels_max": "2",
     "amqp.frame_max": "8192",
     "amqp.message_size_max": "1000",
-    "amqp.heartbeat_s": "1",
+    "amqp.heartbeat_s": "4",
     "amqp.virtual_hosts": "/,shop",
 }
 BODY = b"\x00\x53\x75\xa0\x05hello"
@@ -152,6 +152,7 @@ def test_a_whole_session_in_one_write_is_answered(node: RunningNode, name: str) 
 def test_whatever_is_done_to_a_byte_costs_only_its_sender(node: RunningNode, name: str) -> None:
     """C12, E4: every byte of a session changed, one at a time; others go on undisturbed."""
     data = session(name, f"{name}-a")
+    before = node.log.read_text().count("Traceback")
     with opened(node) as others:
         sender = others.create_sender(f"{name}-others")
         receiver = others.create_receiver(f"{name}-others", credit=100)
@@ -163,7 +164,7 @@ def test_whatever_is_done_to_a_byte_costs_only_its_sender(node: RunningNode, nam
             if position % 20 == 0:
                 send(sender, str(position))
                 assert receive(receiver, 1) == [str(position)]
-    assert "Traceback" not in node.log.read_text()
+    assert node.log.read_text().count("Traceback") == before
 
 
 def test_a_version_that_is_not_spoken_hears_which_one_is(node: RunningNode) -> None:
@@ -191,7 +192,7 @@ def test_limits_are_agreed_on(narrow: RunningNode) -> None:
         client.say(AMQP_HEADER, Open(container_id="c"))
         opened_ = client.hear(Open)
         assert (opened_.max_frame_size, opened_.channel_max) == (8192, 1)
-        assert opened_.idle_time_out == 1000
+        assert opened_.idle_time_out == 4000
         client.say(Begin(**WINDOWS), channel=2)
         assert client.condition(Close) == "amqp:resource-limit-exceeded"
     with Raw(narrow) as client:
@@ -328,7 +329,7 @@ def test_a_client_that_does_not_read_stops_only_itself(node: RunningNode, name: 
             receiver = other.create_receiver(f"/queues/{name}", credit=1)
             publish(channel, "", name, "last")
             assert receiver.receive(timeout=TIMEOUT_S).body is not None
-            memory = httpx.get(f"{node.http}/metrics").text
+            memory = httpx.get(f"{node.http}/metrics", timeout=60).text
             held = next(
                 line for line in memory.splitlines()
                 if line.startswith("chordmq_connection_memory_bytes") and '"amqp"' in line
@@ -356,9 +357,9 @@ def test_what_a_client_that_vanishes_had_goes_to_others(node: RunningNode, name:
 def test_clients_show_up_with_what_they_consume(node: RunningNode, name: str) -> None:
     with opened(node) as connection:
         connection.create_receiver(name)
-        facts = httpx.get(f"{node.http}/v1/clients").json()["clients"]
+        facts = httpx.get(f"{node.http}/v1/clients", timeout=60).json()["clients"]
         assert [one["protocol"] for one in facts if one["subscriptions"] == [name]] == ["amqp-1.0"]
-        assert "chordmq_amqp1_clients " in httpx.get(f"{node.http}/metrics").text
+        assert "chordmq_amqp1_clients " in httpx.get(f"{node.http}/metrics", timeout=60).text
 
 
 def test_a_node_that_stops_says_goodbye(own_node: RunningNode, name: str) -> None:
@@ -371,7 +372,7 @@ def test_a_node_that_stops_says_goodbye(own_node: RunningNode, name: str) -> Non
 def test_a_virtual_host_is_chosen_by_the_host_name(narrow: RunningNode, name: str) -> None:
     with opened(narrow, virtual_host="vhost:shop") as connection:
         send(connection.create_sender(name), "x")
-        topics = httpx.get(f"{narrow.http}/v1/topics").json()["topics"]
+        topics = httpx.get(f"{narrow.http}/v1/topics", timeout=60).json()["topics"]
         assert f"shop.{name}" in [one["name"] for one in topics]
     with pytest.raises(ConnectionException), opened(narrow, virtual_host="vhost:none"):
         pass

@@ -163,7 +163,7 @@ def test_what_nobody_wants_and_nothing_keeps_is_released(node: RunningNode, name
         channel.exchange_declare(f"{name}-kept", "fanout", durable=True)
         address = f"/exchanges/{name}-kept"
         assert outcome(connection, address, body="x") == Delivery.ACCEPTED
-        topic = httpx.get(f"{node.http}/v1/topics/{name}-kept/records").json()
+        topic = httpx.get(f"{node.http}/v1/topics/{name}-kept/records", timeout=60).json()
         assert len(topic["records"]) == 1
 
 
@@ -213,7 +213,7 @@ def test_a_dynamic_source_is_a_queue_of_the_connection(node: RunningNode) -> Non
         assert receive(receiver, 1) == ["answer"]
         connection.close()
         queue = address.removeprefix("/queues/")
-        wait_until(lambda: queue not in httpx.get(f"{node.http}/v1/queues").text)
+        wait_until(lambda: queue not in httpx.get(f"{node.http}/v1/queues", timeout=60).text)
 
 
 def test_the_queue_capability_makes_a_queue(node: RunningNode, name: str) -> None:
@@ -367,7 +367,7 @@ def test_a_durable_reader_goes_on_where_it_was(node: RunningNode, name: str) -> 
         assert receive(connection.create_receiver(name, **durable), 2) == ["a", "b"]
 
     def committed() -> list[int]:
-        lag = httpx.get(f"{node.http}/v1/groups/{name}:reader/lag").json()
+        lag = httpx.get(f"{node.http}/v1/groups/{name}:reader/lag", timeout=60).json()
         return [one["committed"] for one in lag["partitions"]]
 
     wait_until(lambda: committed() == [2])
@@ -381,14 +381,16 @@ def test_names_with_levels_are_those_of_mqtt(node: RunningNode, name: str) -> No
         send(connection.create_sender(f"{name}/oven/pressure"), "9")
         send(connection.create_sender(f"{name}/oven/temperature"), "80")
         assert receive(receiver, 1) == ["80"]
-        record = httpx.get(f"{node.http}/v1/topics/{name}.oven/records").json()["records"][0]
+        record = httpx.get(f"{node.http}/v1/topics/{name}.oven/records", timeout=60).json()[
+            "records"
+        ][0]
         assert record["key"] == "pressure"
 
 
 def test_the_subject_is_the_key_of_a_topics_record(node: RunningNode, name: str) -> None:
     with opened(node) as connection:
         connection.create_sender(name).send(Message(body=b"v", subject="k", inferred=True))
-        record = httpx.get(f"{node.http}/v1/topics/{name}/records").json()["records"][0]
+        record = httpx.get(f"{node.http}/v1/topics/{name}/records", timeout=60).json()["records"][0]
         assert (record["key"], record["value"]) == ("k", "v")
 
 
@@ -396,18 +398,20 @@ def test_a_topic_that_is_deleted_ends_its_links(node: RunningNode, name: str) ->
     with opened(node) as connection:
         send(connection.create_sender(name), "a")
         receiver = connection.create_receiver(name, credit=5)
-        httpx.delete(f"{node.http}/v1/topics/{name}").raise_for_status()
+        httpx.delete(f"{node.http}/v1/topics/{name}", timeout=60).raise_for_status()
         with pytest.raises(Exception, match="amqp:resource-deleted"):
             next_of(receiver)
 
 
 def test_partitions_that_are_added_are_read_too(node: RunningNode, name: str) -> None:
     body = {"name": name, "partitions": 1}
-    httpx.post(f"{node.http}/v1/topics", json=body).raise_for_status()
+    httpx.post(f"{node.http}/v1/topics", json=body, timeout=60).raise_for_status()
     with opened(node) as connection:
         receiver = connection.create_receiver(name, credit=50)
         more = {"count": 8}
-        httpx.put(f"{node.http}/v1/topics/{name}/partitions", json=more).raise_for_status()
+        httpx.put(
+            f"{node.http}/v1/topics/{name}/partitions", json=more, timeout=60
+        ).raise_for_status()
         sender = connection.create_sender(name)
         for number in range(20):
             sender.send(Message(body=str(number), subject=f"key-{number}"))

@@ -116,17 +116,24 @@ def test_acls_decide_what_a_user_may_do(fortress: Fortress) -> None:
 
 def test_the_management_api_asks_for_the_same_login(fortress: Fortress) -> None:
     base = f"{fortress.node.http}/api"
-    assert httpx.get(f"{base}/overview", auth=("guest", "guest")).status_code == 401
+    assert httpx.get(f"{base}/overview", auth=("guest", "guest"), timeout=60).status_code == 401
     mallory, admin = ("mallory", PASSWORD), ("admin", PASSWORD)
-    assert httpx.get(f"{base}/overview", auth=mallory).status_code == 401
-    assert httpx.get(f"{base}/whoami", auth=mallory).json() == {"name": "mallory", "tags": []}
-    assert httpx.put(f"{base}/queues/%2F/mine", json={}, auth=mallory).status_code == 401
-    users = httpx.get(f"{base}/users", auth=admin).json()
+    assert httpx.get(f"{base}/overview", auth=mallory, timeout=60).status_code == 401
+    assert httpx.get(f"{base}/whoami", auth=mallory, timeout=60).json() == {
+        "name": "mallory",
+        "tags": [],
+    }
+    assert (
+        httpx.put(f"{base}/queues/%2F/mine", json={}, auth=mallory, timeout=60).status_code == 401
+    )
+    users = httpx.get(f"{base}/users", auth=admin, timeout=60).json()
     assert {"name": "admin", "tags": ["administrator"]} in users
-    rights = {one["user"]: one for one in httpx.get(f"{base}/permissions", auth=admin).json()}
+    rights = {
+        one["user"]: one for one in httpx.get(f"{base}/permissions", auth=admin, timeout=60).json()
+    }
     assert rights["admin"]["read"] == ".*"
     new = {"password": PASSWORD, "tags": ""}
-    assert httpx.put(f"{base}/users/eve", json=new, auth=mallory).status_code == 401
-    assert httpx.put(f"{base}/users/eve", json=new, auth=admin).status_code == 201
-    assert httpx.get(f"{base}/whoami", auth=("eve", PASSWORD)).json()["name"] == "eve"
-    assert httpx.delete(f"{base}/users/eve", auth=admin).status_code == 204
+    assert httpx.put(f"{base}/users/eve", json=new, auth=mallory, timeout=60).status_code == 401
+    assert httpx.put(f"{base}/users/eve", json=new, auth=admin, timeout=60).status_code == 201
+    assert httpx.get(f"{base}/whoami", auth=("eve", PASSWORD), timeout=60).json()["name"] == "eve"
+    assert httpx.delete(f"{base}/users/eve", auth=admin, timeout=60).status_code == 204

@@ -26,9 +26,16 @@ async def open_capnp(address: Address, login: Login | None = None) -> "Capnp":
         door = client.bootstrap().cast_as(CAPNP.Door)
         node = (await told(door.login(_credentials(login), login.client))).node
     except BaseException:
-        stream.close()
+        await hang_up(stream)
         raise
     return Capnp(node, stream, client)
+
+
+async def hang_up(stream: Any) -> None:
+    """Close a connection, and its socket before the event loop ends."""
+    stream.close()
+    for _ in range(3):  # turns of the event loop, in which that is done
+        await asyncio.sleep(0)
 
 
 def _credentials(login: Login) -> dict[str, Any]:
@@ -120,9 +127,7 @@ class Capnp:
         self.connection = client
 
     async def close(self) -> None:
-        self._stream.close()
-        for _ in range(3):  # turns of the event loop, in which the socket is closed
-            await asyncio.sleep(0)
+        await hang_up(self._stream)
 
     async def publish(self, topic: str, rows: Sequence[Row]) -> list[tuple[int, int]]:
         answer = await told(self.node.publish(topic, [_to_capnp(row) for row in rows]))

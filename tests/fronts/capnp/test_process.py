@@ -13,8 +13,6 @@ from tests.fronts.rpc.clients import doors
 from tests.fronts.rpc.contract import Received, Refused, Row
 from tests.running_node import RunningNode
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def worker_of(node: RunningNode) -> int:
     """Return the process id of the node's one child that runs Cap'n Proto."""
@@ -46,7 +44,7 @@ async def test_the_process_ends_with_the_node(own_node: RunningNode) -> None:
         await door.open(own_node)
         ended = os.pidfd_open(worker_of(own_node))
         await asyncio.to_thread(own_node.kill9)
-        assert (await asyncio.to_thread(select.select, [ended], [], [], 20))[0] == [ended]
+        assert (await asyncio.to_thread(select.select, [ended], [], [], 60))[0] == [ended]
         os.close(ended)
 
 

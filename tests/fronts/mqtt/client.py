@@ -218,6 +218,11 @@ class Client:
             self.send(packet(0x70, struct.pack(">H", number)))
         return Message(topic, body[at:], qos, bool(first & 1), bool(first & 8), number, properties)
 
+    @property
+    def has_more(self) -> bool:
+        """Return whether something has been read from the socket and not been looked at."""
+        return bool(self._early or self._data)
+
     def messages(self, count: int) -> list[bytes]:
         """Return the payloads of the next messages."""
         return [self.message().payload for _ in range(count)]

@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from tests.running_node import RunningNode
 def test_every_byte_of_a_conversation_can_be_anything(node: RunningNode, connect: Connect) -> None:
     """E3, C12: a malformed packet closes its own connection, and no other."""
     witness = connect()
+    before = node.log.read_text().count("Traceback")
     properties = Properties(content_type="t", user=(("a", "b"),), correlation_data=b"c")
     talk = b"".join(
         (
@@ -32,11 +34,12 @@ def test_every_byte_of_a_conversation_can_be_anything(node: RunningNode, connect
             with socket.create_connection(node.mqtt_address) as raw:
                 raw.sendall(talk[:at] + bytes((talk[at] ^ change,)) + talk[at + 1 :])
                 raw.shutdown(socket.SHUT_WR)
-                raw.settimeout(10)
-                while raw.recv(4096):
-                    pass
+                raw.settimeout(60)
+                with suppress(ConnectionResetError):
+                    while raw.recv(4096):
+                        pass
     witness.ping()
-    assert "Traceback" not in node.log.read_text()
+    assert node.log.read_text().count("Traceback") == before
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -144,7 +147,7 @@ def test_who_is_connected_can_be_seen(node: RunningNode, connect: Connect, name:
     """E3: in the list of clients, with their subscriptions, and as numbers."""
     client = connect(name)
     client.subscribe(f"{name}/#")
-    clients = httpx.get(f"{node.http}/v1/clients").json()
+    clients = httpx.get(f"{node.http}/v1/clients", timeout=60).json()
     listed = clients["clients"] if isinstance(clients, dict) else clients
     [found] = [one for one in listed if one["name"] == name]
     assert found["protocol"] == "mqtt 5"

@@ -143,7 +143,7 @@ def test_a_delayed_will_waits_for_the_client(connect: Connect, name: str) -> Non
     """E3: MQTT-3.1.3-9: and is not published if the client comes back in time."""
     reader = connect()
     reader.subscribe(f"{name}/#")
-    delayed = Properties(will_delay_s=3)
+    delayed = Properties(will_delay_s=6)
     kept(connect, f"{name}-back", will=Will(f"{name}/back", b"", properties=delayed)).cut()
     kept(connect, f"{name}-gone", will=Will(f"{name}/gone", b"", properties=delayed)).cut()
     began = time.monotonic()

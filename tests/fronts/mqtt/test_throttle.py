@@ -11,7 +11,7 @@ from tests.running_node import RunningNode
 def test_a_client_above_its_quota_waits(own_node: RunningNode, connect: Connect, name: str) -> None:
     """E6, E13: bytes per second by client id, in by back-pressure."""
     body = {"client": name, "limits": {"producer_byte_rate": 50_000}}
-    answer = httpx.put(f"{own_node.http}/v1/quotas", json=body)
+    answer = httpx.put(f"{own_node.http}/v1/quotas", json=body, timeout=60)
     assert answer.status_code < 300, answer.text
     writer = connect(name, to=own_node)
     began = time.monotonic()

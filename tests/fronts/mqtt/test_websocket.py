@@ -29,12 +29,12 @@ def test_packets_and_frames_need_not_agree(node: RunningNode, name: str) -> None
             client.send(talk[at : at + 7])
         found = b""
         while not found.endswith(b"\xd0\0"):
-            found += bytes(client.recv(20, decode=False))
+            found += bytes(client.recv(60, decode=False))
         assert found == b"\x20\2\0\0" + b"\x90\3\0\1\1" + b"\xd0\0"
         client.send([packet(0x30, text(f"{name}/a") + b"x"), b"\xc0\0"])
         found = b""
         while not found.endswith(b"x"):
-            found += bytes(client.recv(20, decode=False))
+            found += bytes(client.recv(60, decode=False))
 
 
 def test_text_frames_end_the_connection(node: RunningNode) -> None:
@@ -42,7 +42,7 @@ def test_text_frames_end_the_connection(node: RunningNode) -> None:
     with opened(node) as client:
         client.send("text")
         with pytest.raises(ConnectionClosed) as ended:
-            client.recv(20)
+            client.recv(60)
         assert ended.value.rcvd is not None
         assert ended.value.rcvd.code == 1003
 
@@ -64,6 +64,6 @@ def test_pages_of_other_sites_are_refused(node: RunningNode) -> None:
 def test_a_malformed_packet_ends_the_connection(node: RunningNode) -> None:
     with opened(node) as client:
         client.send(CONNECT + b"\xc0\1x")
-        assert client.recv(20) == b"\x20\2\0\0"
+        assert client.recv(60) == b"\x20\2\0\0"
         with pytest.raises(ConnectionClosed):
-            client.recv(20)
+            client.recv(60)

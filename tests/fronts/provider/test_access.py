@@ -30,7 +30,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
 def call(node: RunningNode, user: str, method: str, path: str, **more: Any) -> Any:
     """Ask over HTTP as a user."""
     who = (user, PASSWORDS[user])
-    answer = httpx.request(method, f"{node.http}{path}", auth=who, **more)
+    answer = httpx.request(method, f"{node.http}{path}", auth=who, timeout=60, **more)
     assert answer.status_code < 300, answer.text
     return answer.json() if answer.content else None
 

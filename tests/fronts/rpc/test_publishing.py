@@ -7,8 +7,6 @@ from tests.fronts.rpc.clients import Doors
 from tests.fronts.rpc.contract import Refused, Row
 from tests.running_node import RunningNode
 
-pytestmark = pytest.mark.timeout(60)
-
 
 async def test_messages_keep_everything_that_they_carry(
     node: RunningNode, name: str, door: Doors
@@ -34,7 +32,7 @@ async def test_a_key_decides_the_partition_as_kafkas_clients_do(
     client = await door.open(node)
     assert await client.create_topic(name, 4) == 4
     places = await client.publish(name, [Row(b"v", b"k%d" % number) for number in range(40)])
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         rows = [{"key": f"k{number}", "value": "v"} for number in range(40)]
         answer = await http.post(f"{node.http}/v1/topics/{name}/records", json=rows)
     assert [place[0] for place in places] == [

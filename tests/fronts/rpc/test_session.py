@@ -12,8 +12,6 @@ from tests.fronts.rpc.contract import Login, Refused, Row
 from tests.running_node import RunningNode
 from tests.secured_node import secured_node
 
-pytestmark = pytest.mark.timeout(60)
-
 PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9"}
 ADMIN = Login(user="admin", password=PASSWORDS["admin"])
 ALICE = Login(user="alice", password=PASSWORDS["alice"])
@@ -27,7 +25,9 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
 
 
 async def call(node: RunningNode, user: str, method: str, path: str, **more: Any) -> Any:
-    async with httpx.AsyncClient(base_url=node.http, auth=(user, PASSWORDS[user])) as http:
+    async with httpx.AsyncClient(
+        base_url=node.http, auth=(user, PASSWORDS[user]), timeout=60
+    ) as http:
         answer = await http.request(method, path, **more)
     assert answer.status_code < 300, answer.text
     return answer.json() if answer.content else None
@@ -144,7 +144,7 @@ async def test_topics_are_made_listed_described_and_deleted(
     """A4: with retention of their own."""
     client = await door.open(node)
     assert await client.create_topic(name, 2, **{"retention.ms": "60000"}) == 2
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         topic = (await http.get(f"{node.http}/v1/topics/{name}")).json()
     assert topic["settings"] == {"retention.ms": "60000"}
     await client.publish(name, [Row(b"v", partition=1)])

@@ -76,7 +76,9 @@ async def gateway(
     """Connect, and wait until the node bids welcome."""
     url = f"ws://127.0.0.1:{node.http_address[1]}/ws{query}"
     protocols = [Subprotocol(subprotocol)] if subprotocol else None
-    async with connect(url, subprotocols=protocols, max_size=None, **more) as socket:
+    async with connect(
+        url, subprotocols=protocols, max_size=None, open_timeout=60, **more
+    ) as socket:
         client = Gateway(socket)
         assert (await client.receive())["type"] == "welcome"
         yield client

@@ -23,8 +23,6 @@ from tests.fronts.websocket.gateway import MSGPACK, gateway
 from tests.running_node import RunningNode
 from tests.secured_node import secured_node
 
-pytestmark = pytest.mark.timeout(60)
-
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 FINAL = 0x80
 PASSWORDS = {"admin": "wise-and-old", "alice": "wonderland-9"}
@@ -207,7 +205,7 @@ async def test_a_slow_reader_is_waited_for_and_holds_no_memory(
 async def test_a_client_that_gives_no_sign_of_life_is_let_go(
     start_node: StartNode, name: str
 ) -> None:
-    node = start_node({"websocket.ping_interval_s": "0.2"})
+    node = start_node({"websocket.ping_interval_s": "2"})
     async with gateway(node) as lively:
         client = RawSocket(node)
         seen = await asyncio.to_thread(client.file.read)
@@ -237,7 +235,9 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
 
 
 async def call(node: RunningNode, user: str, method: str, path: str, **more: Any) -> Any:
-    async with httpx.AsyncClient(base_url=node.http, auth=(user, PASSWORDS[user])) as http:
+    async with httpx.AsyncClient(
+        base_url=node.http, auth=(user, PASSWORDS[user]), timeout=60
+    ) as http:
         answer = await http.request(method, path, **more)
     assert answer.status_code < 300, answer.text
     return answer.json()

@@ -11,13 +11,11 @@ from chordmq.clock import SystemClock
 from tests.fronts.websocket.gateway import JSON, MSGPACK, TIMEOUT_S, gateway
 from tests.running_node import RunningNode
 
-pytestmark = pytest.mark.timeout(60)
-
 NOW_MS = SystemClock().now_ms()  # older messages could fall to retention meanwhile
 
 
 async def call(node: RunningNode, method: str, path: str, **more: Any) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=node.http) as http:
+    async with httpx.AsyncClient(base_url=node.http, timeout=60) as http:
         answer = await http.request(method, path, **more)
     assert answer.status_code < 300, answer.text
     return answer

@@ -22,7 +22,7 @@ class Management:
 
     def __init__(self, node: RunningNode) -> None:
         self._node = node
-        self.http = httpx.Client(base_url=f"{node.http}/api", auth=("guest", "guest"))
+        self.http = httpx.Client(base_url=f"{node.http}/api", auth=("guest", "guest"), timeout=60)
 
     def __call__(self, *arguments: str) -> str:
         """Run rabbitmqadmin and return what it prints."""
