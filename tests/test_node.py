@@ -40,7 +40,9 @@ def config(directory: Path, *, http_port: int = 0, kafka_port: int = 0) -> Confi
 
 @asynccontextmanager
 async def http(port: int) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60
+    ) as client:
         yield client
 
 
