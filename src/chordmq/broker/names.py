@@ -100,7 +100,7 @@ class Reach(NamedTuple):
             self.pattern is not None and self.pattern.fullmatch(topic) is not None
         )
 
-    def among(self, topics: "Known[T_co]") -> "list[T_co]":
+    def among(self, topics: Known[T_co]) -> list[T_co]:
         """Return which of some log topics they are, without internal ones."""
         if self.pattern is None:
             found = [topic for topic in map(topics.find, self.named) if topic is not None]
