@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from playwright.sync_api import Page
 
 from benchmarks.browser import chromium
 from benchmarks.peers import FRONTS, ROOT, free_port
@@ -25,7 +26,7 @@ from tests.cluster.running_cluster import RunningCluster
 from tests.running_node import RunningNode
 from tests.topology.running_registry import RunningRegistry
 
-SIZE = {"width": 1280, "height": 800}
+SIZE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 780}
 PATIENCE_S = 240.0
 SETTLE_MS = 6_000
 """Until curves have a course, and what is asked for has come."""
@@ -50,14 +51,17 @@ def main() -> None:
     if unknown := {*options.pages} - {*known}:
         parser.error(f"no such page: {', '.join(sorted(unknown))}")
     with chromium() as browser:
-        page = browser.new_page(viewport=SIZE)  # type: ignore[arg-type]  # a dict will do
+        page = browser.new_page()
         for scene, pages in SCENES.items():
             chosen = [name for name in pages if name in (options.pages or pages)]
             if not chosen:
                 continue
             with tempfile.TemporaryDirectory() as directory, scene(Path(directory)) as site:
                 for name in chosen:
+                    page.set_viewport_size(PHONE if name == "phone" else SIZE)  # type: ignore[arg-type]
                     page.goto(f"{site}/#/{pages[name]}")
+                    if name in CLICKS:
+                        CLICKS[name](page)
                     page.wait_for_timeout(SETTLE_MS)
                     page.screenshot(path=options.to / f"console_{name}.png")
                     print(options.to / f"console_{name}.png")
@@ -72,6 +76,20 @@ def everything(directory: Path) -> Iterator[str]:
         with demo(ports["mqtt"]):
             until(lambda: bool(ask(site, "/v1/pipeline").get("queries")), "the pipeline's queries")
             yield site
+
+
+@contextmanager
+def shop(directory: Path) -> Iterator[str]:
+    """Run a node with the topics of a shop and a group that is behind; give its URL."""
+    node = RunningNode(directory)
+    try:
+        node.start()
+        fill(node.http)
+        rows = [{"topic": "orders", "partition": index, "offset": 2} for index in range(3)]
+        ask(node.http, "/v1/groups/billing/offsets", {"offsets": rows}, "PUT")
+        yield node.http
+    finally:
+        node.close()
 
 
 @contextmanager
@@ -144,9 +162,22 @@ def fill(site: str) -> None:
             ask(site, f"/v1/topics/{topic}/records", body)
 
 
-def ask(site: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def open_message(page: Page) -> None:
+    """Look at one message of many."""
+    page.get_by_role("region", name="Messages").locator("tbody tr").nth(3).click()
+
+
+def preview(page: Page) -> None:
+    """See where a group's offsets would go."""
+    page.get_by_label("To", exact=True).select_option("the end")
+    page.get_by_role("button", name="Preview").click()
+
+
+def ask(
+    site: str, path: str, body: dict[str, Any] | None = None, method: str = "POST"
+) -> dict[str, Any]:
     """Ask the node, or tell it something."""
-    method = "GET" if body is None else "POST"
+    method = "GET" if body is None else method
     answer = httpx.request(method, site + path, json=body, timeout=30).raise_for_status()
     found: dict[str, Any] = answer.json() if answer.content else {}
     return found
@@ -181,10 +212,13 @@ SCENES: dict[Callable[[Path], AbstractContextManager[str]], dict[str, str]] = {
         "devices": "devices", "device": "devices/cold-room-000", "pipeline": "pipeline",
         "security": "security", "settings": "settings",
     },
+    shop: {"messages": "topics/orders", "group": "groups/billing", "phone": "topics/orders"},
     tree: {"topology": "topology"},
     ring: {"cluster": "cluster"},
 }  # fmt: skip
 """What is to run for which pages, and where each page is."""
+CLICKS: dict[str, Callable[[Page], None]] = {"messages": open_message, "group": preview}
+"""What is to be done on a page before its picture is taken."""
 
 
 if __name__ == "__main__":
