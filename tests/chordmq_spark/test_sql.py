@@ -92,7 +92,7 @@ def test_the_command_answers_over_log_archive_and_typed_tables(
     assert json.loads(done.stdout) == [
         {"messages": 110, "places": 110, "readings": 87, "summed": 87}
     ]
-    wrong = command("sql", f"SELEC * FROM {topic}_devices, nowhere")
+    wrong = command("sql", f"SHOW ME FROM {topic}_devices, nowhere")
     assert (wrong.returncode, wrong.stdout) == (EXIT_REFUSED, "")
     assert "[PARSE_SYNTAX_ERROR]" in wrong.stderr
     assert "Traceback" not in wrong.stderr
