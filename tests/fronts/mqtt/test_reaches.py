@@ -29,3 +29,14 @@ def test_filters_that_share_a_log_topic_by_a_rule_keep_it_for_each_other() -> No
         reaches.add(reach)
     reaches.remove(first)
     assert [reaches.covers(topic) for topic in ("ruled", "a.b", "a.c")] == [True, False, True]
+
+
+def test_a_filter_that_goes_before_it_is_noted_keeps_nobody_from_being_followed() -> None:
+    reaches = Reaches()
+    reach = Names().reach("a/b")
+    reaches.remove(reach)
+    assert reach not in reaches
+    reaches.add(reach)
+    assert reaches.covers("a.b")
+    reaches.remove(reach)
+    assert not reaches.covers("a.b")

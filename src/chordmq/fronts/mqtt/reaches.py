@@ -26,12 +26,17 @@ class Reaches:
                 self._open.add(reach)
 
     def remove(self, reach: Reach) -> None:
-        """Take note of one filter less."""
+        """Take note of one filter less; it may have gone before it was noted."""
+        if reach not in self._counts:
+            return
         self._counts[reach] -= 1
         if self._counts[reach] == 0:
             del self._counts[reach]
             self._open.discard(reach)
-            self._named -= Counter(reach.named)
+            for topic in reach.named:
+                self._named[topic] -= 1
+                if self._named[topic] == 0:
+                    del self._named[topic]
 
     def covers(self, topic: str) -> bool:
         """Return whether some filter may find something in a log topic."""
