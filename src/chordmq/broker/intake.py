@@ -28,8 +28,9 @@ class Intake:
     """The checks of one topic; records are decoded only where a setting asks for it."""
 
     def __init__(self, settings: TopicSettings, clock: Clock) -> None:
-        self._settings = settings
         self._clock = clock
+        self._is_compacted = settings.is_compacted
+        self._uses_append_time = settings.uses_append_time
         self._size_max = settings.max_message_bytes
         self._before_max_ms = settings.message_timestamp_before_max_ms
         self._after_max_ms = settings.message_timestamp_after_max_ms
@@ -63,17 +64,17 @@ class Intake:
             raise UnsupportedCompression(f"compression {header.attributes & COMPRESSION_MASK}")
         if header.is_control:
             raise InvalidRecord("clients must not write control batches")
-        if self._settings.is_compacted and any(r.key is None for r in read_records(data)):
+        if self._is_compacted and any(r.key is None for r in read_records(data)):
             raise InvalidRecord("a compacted topic takes only records with a key")
         if self._compression not in (None, header.attributes & COMPRESSION_MASK):
             data, header = self._recompressed(data, header)
-        if is_copy and not self._settings.uses_append_time:
+        if is_copy and not self._uses_append_time:
             return data, header, NO_TIMESTAMP
         return self._timed(data, header)
 
     def _timed(self, data: memoryview, header: BatchHeader) -> tuple[memoryview, BatchHeader, int]:
         now_ms = self._clock.now_ms()
-        if self._settings.uses_append_time:
+        if self._uses_append_time:
             stamp(data, 0, now_ms)
             return data, read_header(data), now_ms
         newest, oldest = header.max_timestamp, header.base_timestamp

@@ -18,6 +18,7 @@ TOPIC_ID_SIZE = 16
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
+_INDEX_SIZE = struct.Struct(">ii")
 _ANSWER_V3 = struct.Struct(">ihqq")
 _ANSWER_V5 = struct.Struct(">ihqqq")
 
@@ -77,7 +78,7 @@ def _read_fixed(frame: memoryview, position: int) -> ProduceRequest:
         topic, position = _string(frame, position)
         rows, position = _count(frame, position)
         for _ in range(rows):
-            index, size = struct.unpack_from(">ii", frame, position)
+            index, size = _INDEX_SIZE.unpack_from(frame, position)
             position += 8
             records = None
             if size >= 0:

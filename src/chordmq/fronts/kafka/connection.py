@@ -341,7 +341,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             if place.buffers is not None:
                 header = place.header
                 head = _head(header)
-                size = len(head) + sum(len(buffer) for buffer in place.buffers)
+                size = len(head) + sum(map(len, place.buffers))
                 self._front.bytes_out += size
                 out.append(_SIZE.pack(size) + head)
                 out.extend(place.buffers)
@@ -412,6 +412,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._is_closed:
             return
         held = self._reader.held + (self._transport.get_write_buffer_size() if self._is_full else 0)
+        if held == self._held == 0:
+            return
         if not self._listener.memory.note(self, self._held, held):
             self._read(False)
         self._held = held

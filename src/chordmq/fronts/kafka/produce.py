@@ -210,7 +210,8 @@ def _found(call: Call, answer: PartitionAnswer) -> Partition | None:
 
 
 def _response(call: Call, answers: list[PartitionAnswer]) -> Buffers:
-    nodes = addresses(call.broker, (answer.leader for answer in answers))
+    hints = [answer.leader for answer in answers if answer.leader is not None]
+    nodes = addresses(call.broker, hints) if hints else ()
     return [write_response(answers, call.version, nodes)]
 
 
