@@ -20,7 +20,7 @@ from chordmq.client.fetcher import Visible, visible_batches, whole_batches
 from chordmq.errors import ChordMQError
 from chordmq.records.batch import HEADER_SIZE, BatchHeader, read_header
 
-CHUNK_BYTES = 16 * 1024 * 1024
+CHUNK_BYTES = 8 * 1024 * 1024
 STEPS_MAX = 20_000
 """Batches to go through from an index entry on: the index of a growing file is behind."""
 _ENTRY = struct.Struct(">II")
