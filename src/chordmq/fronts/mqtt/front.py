@@ -183,10 +183,12 @@ class MqttFront:
 
     async def reach(self, wanted: str) -> None:
         """Follow the ends of all partitions in which a filter may find something."""
-        reach = self.names.reach(wanted)
+        reach, known = self.names.reach(wanted), self._known
         if reach not in self._reaches:
             await self._follow_ends(reach.among(self.broker.topics))
         self._reaches.add(reach)
+        if self._known is not known:  # other nodes took their time: meanwhile there are new ones
+            self._follow_new(self._grown(known), known)
 
     async def _ends(self, partitions: list[Partition]) -> dict[Partition, int]:
         """Return where partitions end: of what other nodes lead, they know it."""
@@ -255,9 +257,9 @@ class MqttFront:
                 else:
                     tail.move(partition.moved_to)
                     self.tails[partition.moved_to] = tail
-        grown = [t for t in self._readable() if len(t.partitions) > self._known.get(t.id, 0)]
+        grown = self._grown(self._known)
         if grown:
-            self._follow_new(grown)
+            self._follow_new(grown, self._known)
             self.tasks.create_task(self.groups.reach(grown))
         self._note_topics()
         for session in self.sessions.values():
@@ -283,11 +285,15 @@ class MqttFront:
         for partition, end in (await self._ends(new)).items():
             self._follow(partition, end)
 
-    def _follow_new(self, grown: list[Topic]) -> None:
-        """Follow the ends of new partitions, from their beginning."""
+    def _grown(self, known: dict[bytes, int]) -> list[Topic]:
+        """Return the log topics that have more partitions than were known."""
+        return [one for one in self._readable() if len(one.partitions) > known.get(one.id, 0)]
+
+    def _follow_new(self, grown: list[Topic], known: dict[bytes, int]) -> None:
+        """Follow the ends of partitions that were not known, from their beginning."""
         for topic in grown:
             if self._reaches.covers(topic.name):
-                for partition in topic.partitions[self._known.get(topic.id, 0) :]:
+                for partition in topic.partitions[known.get(topic.id, 0) :]:
                     self._follow(partition, partition.log.start_offset)
 
     def _spread(self, parcel: Parcel) -> None:
