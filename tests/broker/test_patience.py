@@ -62,3 +62,17 @@ async def test_a_batch_that_this_node_could_not_commit_goes_first() -> None:
     again = patience.append_again(cast(Partition, partition), memoryview(b"1"))
     (behind,) = append(patience, partition, b"2")
     assert (await again, await behind) == (0, 1)
+
+
+async def test_those_behind_the_first_batch_wait_until_a_leader_has_taken_it() -> None:
+    """E3, E4: a node that begins to lead refuses one batch, and would take the next."""
+    partition = Elsewhere(NotLeader("not yet"))
+    patience = Patience(SystemClock())
+    first = append(patience, partition, b"1")
+    assert patience.holds_up(cast(Partition, partition)), "whoever leads now must not overtake it"
+    second = append(patience, partition, b"2")
+    assert await asyncio.gather(*first, *second) == [0, 1]
+    assert partition.stored == [b"1", b"2"]
+    (third,) = append(patience, partition, b"3")
+    assert not patience.holds_up(cast(Partition, partition)), "the leader is known to take them"
+    assert await third == 2

@@ -8,6 +8,7 @@ would send it again themselves.
 import asyncio
 from collections import deque
 from functools import partial
+from weakref import WeakSet
 
 from chordmq.broker.partition import Partition
 from chordmq.clock import Clock
@@ -32,6 +33,8 @@ class Patience:
         self._clock = clock
         self._held_up: dict[Partition, deque[tuple[memoryview, asyncio.Future[int]]]] = {}
         """Batches whose partition has changed its leader, and those that came after them."""
+        self._proven: WeakSet[Partition] = WeakSet()
+        """Partitions whose leader has taken a batch: the next ones need not wait for each other."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def holds_up(self, partition: Partition) -> bool:
@@ -44,6 +47,9 @@ class Patience:
         held_up = self._held_up.get(partition)
         if held_up is not None:
             held_up.append((batch, offset))
+        elif partition not in self._proven:
+            # Who begins to lead may refuse this one, and take those that follow it at once.
+            self._hold_up(partition, batch, offset)
         else:
             appended = partition.forward(batch)
             appended.add_done_callback(partial(self._appended, partition, batch, offset))
@@ -63,6 +69,7 @@ class Patience:
         appended: asyncio.Future[int],
     ) -> None:
         if isinstance(_fault(appended), ANOTHER_TIME):
+            self._proven.discard(partition)
             self._hold_up(partition, batch, offset)
         else:
             _tell(offset, appended)
@@ -86,6 +93,8 @@ class Patience:
                 batch, offset = held_up[0]
                 appended = await self._forwarded(partition, batch)
                 held_up.popleft()
+                if _fault(appended) is None:
+                    self._proven.add(partition)
                 _tell(offset, appended)
         finally:
             del self._held_up[partition]
