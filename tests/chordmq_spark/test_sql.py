@@ -21,18 +21,30 @@ from tests.running_node import RunningNode
 from tests.spark_session import JAVA_OPTIONS
 
 
+def archived(node: RunningNode, name: str, count: int, below: Path) -> Archive:
+    """Return an archive that has the first records of a topic."""
+    archive = Archive(below / "archive")
+    fill(node, name, rows(count))
+    with Bulk(BulkSettings(bootstrap=node.bootstrap)) as broker:
+        Archiver(broker, archive).archive(name)
+    return archive
+
+
+def viewed(spark: SparkSession, node: RunningNode, archive: Archive, name: str) -> str:
+    """Return the view of a topic over log and archive."""
+    options = {"kafka.bootstrap.servers": node.bootstrap}
+    settings = BulkSettings(bootstrap=node.bootstrap)
+    (view,) = register(spark, settings, options, archive, [name])
+    return view
+
+
 def test_archive_and_log_are_one_table(
     spark: SparkSession, node: RunningNode, name: str, tmp_path: Path
 ) -> None:
     """P5: ad-hoc SQL over both together, crossing at the offset where the archive ends."""
-    settings = BulkSettings(bootstrap=node.bootstrap)
-    archive = Archive(tmp_path / "archive")
-    fill(node, name, rows(30))
-    with Bulk(settings) as broker:
-        Archiver(broker, archive).archive(name)
+    archive = archived(node, name, 30, tmp_path)
     fill(node, name, rows(12, start=30))
-    options = {"kafka.bootstrap.servers": node.bootstrap}
-    (view,) = register(spark, settings, options, archive, [name])
+    view = viewed(spark, node, archive, name)
     assert view == table_name(name)
     query = f"SELECT count(*), count(DISTINCT string(value)), max(int(string(value))) FROM {view}"
     assert tuple(spark.sql(query).first() or ()) == (42, 42, 41)
@@ -43,15 +55,9 @@ def test_what_the_log_has_no_more_is_still_asked(
     spark: SparkSession, node: RunningNode, name: str, tmp_path: Path
 ) -> None:
     """P5: a topic that is deleted lives on in its archive."""
-    settings = BulkSettings(bootstrap=node.bootstrap)
-    archive = Archive(tmp_path / "archive")
-    fill(node, name, rows(5))
-    with Bulk(settings) as broker:
-        Archiver(broker, archive).archive(name)
+    archive = archived(node, name, 5, tmp_path)
     CommandLine(node.bootstrap).ok("topics", "delete", name, "--yes")
-    options = {"kafka.bootstrap.servers": node.bootstrap}
-    (view,) = register(spark, settings, options, archive, [name])
-    assert spark.table(view).count() == 5
+    assert spark.table(viewed(spark, node, archive, name)).count() == 5
     archive.close()
 
 
