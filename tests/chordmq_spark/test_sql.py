@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from chordmq.archive.archiver import Archiver
 from chordmq.archive.table import Archive, table_name
-from chordmq.cli.output import EXIT_REFUSED
+from chordmq.cli.exits import EXIT_REFUSED
 from chordmq.client.bulk import Bulk, BulkSettings
 from chordmq_spark.settings import PipelineSettings
 from chordmq_spark.sql import register

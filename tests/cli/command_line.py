@@ -10,7 +10,7 @@ import click
 import typer
 from typer.testing import CliRunner
 
-from chordmq.cli.main import app
+from chordmq.cli.commands import app
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDEVMODE"}
 """For commands as processes: development mode would print warnings between their lines."""

@@ -162,7 +162,7 @@ def test_what_nobody_thought_of_ends_in_one_line() -> None:
     script = (
         "import chordmq.cli.main as m\n"
         "def fault(*a, **k): raise RuntimeError('boom')\n"
-        "m.app = fault\n"
+        "m.run = fault\n"
         "m.main()"
     )
     ended = run_python("-c", script)

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from chordmq.cli.output import EXIT_USAGE
+from chordmq.cli.exits import EXIT_USAGE
 from chordmq.cli.pipeline import sent_along, submission
 from chordmq.client.security import Security
 from chordmq_spark.settings import PipelineSettings

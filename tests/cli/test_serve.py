@@ -70,7 +70,7 @@ def test_a_node_says_how_fast_it_was_ready(own_node: RunningNode) -> None:
 
 def test_a_module_logs_as_much_as_it_was_told_to(start_node: StartNode) -> None:
     """C15: a level per module, from the start."""
-    node = start_node({"logs.level": "error", "logs.levels.chordmq.cli.serve": "info"})
+    node = start_node({"logs.level": "error", "logs.levels.chordmq.cli.lifetime": "info"})
     wait_until(lambda: is_announced(node))
     assert [line["event"] for line in log_lines(node)] == ["ready"]
 

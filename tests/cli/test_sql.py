@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chordmq.cli.output import EXIT_CANNOT_CONNECT, EXIT_USAGE
+from chordmq.cli.exits import EXIT_CANNOT_CONNECT, EXIT_USAGE
 from tests.cli.command_line import CommandLine
 
 

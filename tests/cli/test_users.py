@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from chordmq.cli.main import app
+from chordmq.cli.commands import app
 from tests.cli.command_line import CommandLine, Outcome
 from tests.running_node import RunningNode
 

@@ -7,10 +7,11 @@ from urllib.parse import urlencode
 
 import typer
 
+from chordmq.cli.exits import EXIT_REFUSED, EXIT_USAGE
 from chordmq.cli.http import DEFAULT_URL, Url, call
 from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address
-from chordmq.cli.output import EXIT_REFUSED, EXIT_USAGE, fail, show_json, show_table
+from chordmq.cli.output import fail, show_json, show_table
 from chordmq.cli.running import run
 
 if TYPE_CHECKING:

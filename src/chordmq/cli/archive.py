@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chordmq.cli.exits import EXIT_REFUSED, EXIT_USAGE
 from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address
-from chordmq.cli.output import (
-    EXIT_REFUSED,
-    EXIT_USAGE,
-    fail,
-    progress,
-    say,
-    show_json,
-    show_table,
-)
+from chordmq.cli.output import fail, progress, say, show_json, show_table
 from chordmq.cli.running import run
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chordmq.cli.exits import EXIT_REFUSED, EXIT_USAGE
 from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address
-from chordmq.cli.output import EXIT_REFUSED, EXIT_USAGE, fail, show_facts, show_json, show_table
+from chordmq.cli.output import fail, show_facts, show_json, show_table
 from chordmq.cli.places import format_time
 from chordmq.cli.running import run
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chordmq.cli.exits import EXIT_REFUSED
 from chordmq.cli.http import DEFAULT_URL, Url, call
 from chordmq.cli.options import Json
-from chordmq.cli.output import EXIT_REFUSED, fail, progress, say, show_json, thousands
+from chordmq.cli.output import fail, progress, say, show_json, thousands
 
 if TYPE_CHECKING:
     from chordmq.storage.backup import Manifest, Tell

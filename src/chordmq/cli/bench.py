@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chordmq.cli.exits import EXIT_CANNOT_CONNECT
 from chordmq.cli.identity import connection
 from chordmq.cli.messages import Acks, Compressed, producer_settings
 from chordmq.cli.options import Bootstrap, Json, Settings, address, pairs
-from chordmq.cli.output import (
-    EXIT_CANNOT_CONNECT,
-    fail,
-    progress,
-    say,
-    show_facts,
-    show_json,
-    thousands,
-)
+from chordmq.cli.output import fail, progress, say, show_facts, show_json, thousands
 from chordmq.cli.running import run
 
 if TYPE_CHECKING:

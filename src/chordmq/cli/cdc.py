@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chordmq.cli.exits import EXIT_REFUSED, EXIT_USAGE
 from chordmq.cli.options import Json
-from chordmq.cli.output import EXIT_REFUSED, EXIT_USAGE, fail, say, show_json, show_table
+from chordmq.cli.output import fail, say, show_json, show_table
 from chordmq.cli.running import run
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chordmq.cli.output import EXIT_REFUSED, fail, say
+from chordmq.cli.exits import EXIT_REFUSED
+from chordmq.cli.output import fail, say
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -8,11 +8,13 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from chordmq.cli.exits import EXIT_USAGE
 from chordmq.cli.identity import connection
+from chordmq.cli.lifetime import load_structlog
 from chordmq.cli.options import Bootstrap, Json, address, pairs
-from chordmq.cli.output import EXIT_USAGE, fail, say, show_facts, show_json, show_table
+from chordmq.cli.output import fail, say, show_facts, show_json, show_table
 from chordmq.cli.running import run
-from chordmq.cli.serve import Assignments, load_structlog
+from chordmq.cli.serve import Assignments
 
 T = TypeVar("T")
 

@@ -2,7 +2,8 @@
 
 import os
 
-from chordmq.cli.output import EXIT_USAGE, fail, say
+from chordmq.cli.exits import EXIT_USAGE
+from chordmq.cli.output import fail, say
 
 
 def consumer_app() -> None:

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from chordmq.cli.exits import EXIT_CANNOT_CONNECT
 from chordmq.cli.identity import security
 from chordmq.cli.options import Json
-from chordmq.cli.output import EXIT_CANNOT_CONNECT, fail, show_json
+from chordmq.cli.output import fail, show_json
 
 
 def demo(

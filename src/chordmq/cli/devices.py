@@ -8,9 +8,10 @@ from urllib.parse import quote, urlencode
 
 import typer
 
+from chordmq.cli.exits import EXIT_REFUSED
 from chordmq.cli.http import DEFAULT_URL, Url, call
 from chordmq.cli.options import Json
-from chordmq.cli.output import EXIT_REFUSED, fail, say, show_json, show_table
+from chordmq.cli.output import fail, say, show_json, show_table
 
 WAIT_MS_MAX = 20_000
 """Of one request; the command asks again until its own time is over."""

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chordmq.cli.exits import EXIT_REFUSED
 from chordmq.cli.http import DEFAULT_URL
+from chordmq.cli.lifetime import load_structlog
 from chordmq.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
-from chordmq.cli.output import EXIT_REFUSED, console, show_json
-from chordmq.cli.serve import Assignments, load_structlog
+from chordmq.cli.output import console, show_json
+from chordmq.cli.serve import Assignments
 
 if TYPE_CHECKING:
     from chordmq.cli.diagnosis.finding import Check, Finding

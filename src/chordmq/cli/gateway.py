@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chordmq.cli.exits import EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_USAGE
 from chordmq.cli.options import DEFAULT_BOOTSTRAP
-from chordmq.cli.output import EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_USAGE, fail, say
+from chordmq.cli.output import fail, say
 
 if TYPE_CHECKING:
     from chordmq.drivers.bridge import BridgeSettings

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chordmq.cli.exits import EXIT_CANNOT_CONNECT, EXIT_REFUSED
 from chordmq.cli.identity import security
-from chordmq.cli.output import EXIT_CANNOT_CONNECT, EXIT_REFUSED, fail
+from chordmq.cli.output import fail
 
 if TYPE_CHECKING:
     import ssl

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 import typer
 
-from chordmq.cli.output import EXIT_USAGE, fail
+from chordmq.cli.exits import EXIT_USAGE
+from chordmq.cli.output import fail
 
 if TYPE_CHECKING:
     from chordmq.client.connection import ConnectionSettings

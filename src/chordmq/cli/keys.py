@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chordmq.cli.exits import EXIT_USAGE
 from chordmq.cli.options import Json
-from chordmq.cli.output import EXIT_USAGE, fail, show_json, show_table
+from chordmq.cli.output import fail, show_json, show_table
 from chordmq.cli.places import format_time
 
 if TYPE_CHECKING:

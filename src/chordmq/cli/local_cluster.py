@@ -19,8 +19,9 @@ from pathlib import Path
 import typer
 
 from chordmq.cli.companion import Companion, keep_running
+from chordmq.cli.exits import EXIT_INTERRUPTED, EXIT_REFUSED
 from chordmq.cli.output import say
-from chordmq.cli.serve import EXIT_CANNOT_START, EXIT_FORCED, shown_command
+from chordmq.cli.serve import shown_command
 from chordmq.config import Config
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.version import VERSION
@@ -70,7 +71,7 @@ def run_cluster(config: Config, count: int, assignments: list[str]) -> None:
     etcd = shutil.which("etcd")
     if etcd is None:
         say("chordmq: several nodes need etcd; install it (Debian: apt-get install etcd-server)")
-        raise typer.Exit(EXIT_CANNOT_START)
+        raise typer.Exit(EXIT_REFUSED)
     directory = config.data_dir.resolve()
     given: set[int] = set()
     nodes = [local_node(config, directory, number, given) for number in range(1, count + 1)]
@@ -138,7 +139,7 @@ async def until_stopped(
 
     def stop() -> None:
         if stopped.is_set():
-            os._exit(EXIT_FORCED)
+            os._exit(EXIT_INTERRUPTED)
         stopped.set()
 
     loop = asyncio.get_running_loop()
@@ -158,7 +159,7 @@ async def until_stopped(
         etcd.cancel()
     if not is_up and not stopped.is_set():
         say(f"chordmq: the cluster did not start; see {nodes[0].log} and {store.log}")
-        raise typer.Exit(EXIT_CANNOT_START)
+        raise typer.Exit(EXIT_REFUSED)
 
 
 async def ready(nodes: list[LocalNode], stopped: asyncio.Event) -> bool:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from chordmq.cli.completion import group_names, topic_names
+from chordmq.cli.exits import EXIT_USAGE
 from chordmq.cli.identity import connection
 from chordmq.cli.keys import EncryptWith, envelope
 from chordmq.cli.options import Bootstrap, Json, address, pairs
-from chordmq.cli.output import EXIT_USAGE, fail, progress, say, show_json, thousands
+from chordmq.cli.output import fail, progress, say, show_json, thousands
 from chordmq.cli.places import PLACES, read_starts
 from chordmq.cli.rendering import FORMAT_HELP, compile_format, from_json, from_line, to_json
 from chordmq.cli.running import run

@@ -4,17 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chordmq.cli.exits import EXIT_CANNOT_CONNECT, EXIT_REFUSED, EXIT_USAGE
 from chordmq.cli.identity import security
 from chordmq.cli.options import Json
-from chordmq.cli.output import (
-    EXIT_CANNOT_CONNECT,
-    EXIT_REFUSED,
-    EXIT_USAGE,
-    fail,
-    say,
-    show_json,
-    show_table,
-)
+from chordmq.cli.output import fail, say, show_json, show_table
 
 if TYPE_CHECKING:
     from chordmq.topology.mirror import Cluster, Translated, Way

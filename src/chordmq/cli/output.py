@@ -12,11 +12,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-EXIT_REFUSED = 1
-EXIT_USAGE = 2
-EXIT_CANNOT_CONNECT = 3
-EXIT_INTERRUPTED = 130
-
 PIPED_WIDTH = 240
 WIDE_WIDTH = 10_000
 FORM = "chordmq.form"

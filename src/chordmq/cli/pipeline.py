@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 
 from chordmq.cli.archive import replay_
+from chordmq.cli.exits import EXIT_USAGE
 from chordmq.cli.identity import security
 from chordmq.cli.options import Bootstrap, address
-from chordmq.cli.output import EXIT_USAGE, fail, say
+from chordmq.cli.output import fail, say
 
 app = typer.Typer(
     add_completion=False,

@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
+from chordmq.cli.exits import EXIT_REFUSED, EXIT_USAGE
 from chordmq.cli.options import Json
-from chordmq.cli.output import EXIT_REFUSED, EXIT_USAGE, fail, say, show_json, show_table
+from chordmq.cli.output import fail, say, show_json, show_table
 
 FIELDS = (
     "bootstrap",

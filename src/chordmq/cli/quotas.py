@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chordmq.cli.exits import EXIT_USAGE
 from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address, pairs
-from chordmq.cli.output import EXIT_USAGE, fail, show_json, show_table
+from chordmq.cli.output import fail, show_json, show_table
 from chordmq.cli.running import run
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from chordmq.cli.output import EXIT_USAGE, fail, say
+from chordmq.cli.exits import EXIT_USAGE
+from chordmq.cli.output import fail, say
 
 app = typer.Typer(
     add_completion=False,

@@ -5,9 +5,10 @@ from urllib.parse import quote
 
 import typer
 
+from chordmq.cli.exits import EXIT_USAGE
 from chordmq.cli.http import DEFAULT_URL, Url, call
 from chordmq.cli.options import Json
-from chordmq.cli.output import EXIT_USAGE, fail, show_json, show_table
+from chordmq.cli.output import fail, show_json, show_table
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -3,13 +3,8 @@
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from chordmq.cli.output import (
-    EXIT_CANNOT_CONNECT,
-    EXIT_INTERRUPTED,
-    EXIT_REFUSED,
-    EXIT_USAGE,
-    fail,
-)
+from chordmq.cli.exits import EXIT_CANNOT_CONNECT, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_USAGE
+from chordmq.cli.output import fail
 
 T = TypeVar("T")
 

@@ -1,44 +1,29 @@
 """Runs a node until told to stop."""
 
-import os
-import resource
 import shutil
-import signal
 import sys
-import time
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chordmq.cli import lifetime
+from chordmq.cli.lifetime import Work, process_age_s, read_config, run
 from chordmq.cli.options import DEFAULT_BOOTSTRAP
 from chordmq.cli.output import say
+from chordmq.cli.plain import CONFIG, INSECURE, SET
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from chordmq.cli.companion import Companion
-    from chordmq.config import Config
     from chordmq.node import Node
-
-EXIT_CANNOT_START = 1
-EXIT_BAD_SETTING = 2
-EXIT_FAULT = 70
-EXIT_FORCED = 130
-YOUNG_OBJECTS_MAX = 10_000
-"""Objects that are made before the interpreter looks for those that nobody uses any more."""
 
 Assignments = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="Change one setting, such as kafka.port=19092."
-    ),
+    typer.Option(SET, metavar="NAME=VALUE", help="Change one setting, such as kafka.port=19092."),
 ]
 Insecure = Annotated[
     bool,
-    typer.Option("--insecure", help="Listen beyond this machine although nobody authenticates."),
+    typer.Option(INSECURE, help="Listen beyond this machine although nobody authenticates."),
 ]
 
 
@@ -85,12 +70,12 @@ def up(
         return
     if pipeline is None:
         pipeline = can_run_spark()
-    run(config, welcome, companions_for if pipeline else no_companions)
+    run(config, welcome, pipeline_beside if pipeline else lifetime.nothing)
 
 
 def serve(
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="YAML file with the settings.")
+        Path | None, typer.Option(*CONFIG, help="YAML file with the settings.")
     ] = None,
     assignments: Assignments = None,
     insecure: Insecure = False,
@@ -104,36 +89,7 @@ def serve(
       chordmq serve --config node.yaml
       chordmq serve --set kafka.port=19092 --set data_dir=/var/lib/chordmq
     """
-    run(read_config(config, assignments or [], insecure), announce)
-
-
-def load_structlog() -> None:
-    """Load structlog without rich, which it wants only to colour tracebacks.
-
-    Rich takes longer to load than the node's own modules together.
-    """
-    if "rich" not in sys.modules:
-        sys.modules["rich"] = None  # type: ignore[assignment]
-        import structlog  # noqa: F401
-
-        del sys.modules["rich"]
-
-
-def read_config(file: Path | None, assignments: list[str], insecure: bool) -> "Config":
-    """Read the configuration, or end the program with the reason why it cannot be used."""
-    load_structlog()
-    from chordmq.config import load
-    from chordmq.errors import InvalidSetting
-
-    try:
-        return load(
-            file,
-            environment=os.environ,
-            assignments=[*assignments, *(["insecure=true"] if insecure else [])],
-        )
-    except InvalidSetting as error:
-        print(f"chordmq: {error}", file=sys.stderr)
-        raise typer.Exit(EXIT_BAD_SETTING) from None
+    lifetime.serve(config, assignments or [], insecure)
 
 
 def can_run_spark() -> bool:
@@ -141,111 +97,17 @@ def can_run_spark() -> bool:
     return find_spec("pyspark") is not None and shutil.which("java") is not None
 
 
-def no_companions(node: "Node") -> "list[Companion]":
-    """Run nothing beside a node."""
-    return []
-
-
-def companions_for(node: "Node") -> "list[Companion]":
+def pipeline_beside(node: "Node") -> list[Work]:
     """Run the data pipeline beside a node."""
-    from chordmq.cli.companion import Companion
+    from chordmq.cli.companion import Companion, keep_running
 
     about = node.info()
     directory, archive = (Path(about["data_dir"]) / name for name in ("pipeline", "archive"))
     chordmq = [sys.executable, "-m", "chordmq", "-b", about["kafka"]]
     command = [*chordmq, "pipeline", "run", "all"]
     command += ["--directory", str(directory), "--archive", str(archive)]
-    return [Companion("data pipeline", command, directory / "pipeline.log")]
-
-
-def run(
-    config: "Config",
-    started: Callable[["Node"], None],
-    beside: "Callable[[Node], list[Companion]]" = no_companions,
-) -> None:
-    """Run a node until SIGTERM or SIGINT; a second signal ends it without waiting."""
-    import structlog
-    import uvloop
-
-    from chordmq import logs
-    from chordmq.errors import CannotStart, ChordMQError
-
-    logs.configure(config.logs)
-    log = structlog.get_logger(__name__)
-    allow_many_files()
-    try:
-        uvloop.run(until_stopped(config, started, beside))
-    except (CannotStart, ChordMQError) as error:
-        print(f"chordmq: {error}", file=sys.stderr)
-        raise typer.Exit(EXIT_CANNOT_START) from None
-    except Exception:
-        log.exception("the node failed")
-        raise typer.Exit(EXIT_FAULT) from None
-
-
-async def until_stopped(
-    config: "Config",
-    started: Callable[["Node"], None],
-    beside: "Callable[[Node], list[Companion]]",
-) -> None:
-    """Run a node, and what stands beside it, until the first signal."""
-    import asyncio
-    import gc
-
-    from chordmq.cli.companion import keep_running
-    from chordmq.clock import SystemClock
-    from chordmq.node import running
-
-    stopped, changed = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        if stopped.is_set():
-            os._exit(EXIT_FORCED)
-        stopped.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    async with running(config, SystemClock()) as node:
-        loop.add_signal_handler(signal.SIGHUP, changed.set)
-        gc.freeze()  # modules and logs stay: looking at them again and again would cost the clients
-        gc.set_threshold(YOUNG_OBJECTS_MAX, 20, 20)  # messages come by the thousand in one turn
-        started(node)
-        async with asyncio.TaskGroup() as tasks:
-            others = [tasks.create_task(reload_when(changed, node))]
-            others += [tasks.create_task(keep_running(one, say)) for one in beside(node)]
-            await stopped.wait()
-            for other in others:
-                other.cancel()
-
-
-async def reload_when(changed: "asyncio.Event", node: "Node") -> None:
-    """Have the node read its certificates again on each signal."""
-    while True:
-        await changed.wait()
-        changed.clear()
-        await node.reload()
-
-
-def allow_many_files() -> None:
-    """Raise the limit of open files as far as this user may: each connection and segment is one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def process_age_s() -> float:
-    """Return the seconds since the operating system started this process."""
-    after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    started_ticks = int(after_name[19])
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
-
-
-def announce(node: "Node") -> None:
-    """Log that the node serves clients."""
-    import structlog
-
-    about = node.info()
-    structlog.get_logger(__name__).info("ready", **about, start_ms=round(process_age_s() * 1000))
+    pipeline = Companion("data pipeline", command, directory / "pipeline.log")
+    return [keep_running(pipeline, say)]
 
 
 def shown_command(kafka: str) -> str:

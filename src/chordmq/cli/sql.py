@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from chordmq.cli.exits import EXIT_REFUSED, EXIT_USAGE
 from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, address
-from chordmq.cli.output import EXIT_REFUSED, EXIT_USAGE, fail, show_json, show_table
+from chordmq.cli.output import fail, show_json, show_table
 from chordmq.cli.pipeline import spark_or_fail
 from chordmq.cli.running import run
 

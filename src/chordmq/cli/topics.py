@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chordmq.cli.completion import topic_names
+from chordmq.cli.exits import EXIT_USAGE
 from chordmq.cli.identity import connection
 from chordmq.cli.options import Bootstrap, Json, Settings, address, pairs
-from chordmq.cli.output import EXIT_USAGE, fail, say, show_facts, show_json, show_table
+from chordmq.cli.output import fail, say, show_facts, show_json, show_table
 from chordmq.cli.running import run
 
 if TYPE_CHECKING:

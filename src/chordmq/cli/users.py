@@ -9,10 +9,11 @@ from urllib.parse import quote
 
 import typer
 
+from chordmq.cli.exits import EXIT_REFUSED, EXIT_USAGE
 from chordmq.cli.http import DEFAULT_URL, Url, call
 from chordmq.cli.identity import ask_password
 from chordmq.cli.options import Json
-from chordmq.cli.output import EXIT_REFUSED, EXIT_USAGE, fail, say, show_json, show_table
+from chordmq.cli.output import fail, say, show_json, show_table
 
 if TYPE_CHECKING:
     from chordmq.broker.security.users import Users
