@@ -15,6 +15,9 @@ unexport PYTHONDONTWRITEBYTECODE
 INTERPRETER := $(firstword $(foreach name,python3.11 python3 python3.12 python3.13 python3.14,$(shell \
 	$(name) -c 'import sys; sys.version_info < (3, 11) or print("$(name)")' 2>/dev/null)))
 
+# What hatch_build.py compiles: an installation is out of date when one of them changes.
+COMPILED := $(wildcard src/chordmq/*/*.pyx)
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run console test test-all explore sim chaos check format bench soak docs site map requirements lock tools clean
 
@@ -89,6 +92,7 @@ tools: .venv/installed
 	@$(BIN)/python -m scripts.console --optional
 
 clean: ## remove what the other targets made, except data
+	find src -name '*.so' -delete
 	rm -rf console/node_modules src/chordmq/fronts/admin/static .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/bin/uv:
@@ -98,8 +102,10 @@ clean: ## remove what the other targets made, except data
 	@$(INTERPRETER) -m venv .venv
 	@$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
 
-.venv/installed: .venv/bin/uv requirements.lock pyproject.toml
+.venv/installed: .venv/bin/uv requirements.lock pyproject.toml hatch_build.py $(COMPILED)
 	@echo "Installing the locked packages (the first time takes a minute)"
 	@$(UV) sync -q --require-hashes requirements.lock
-	@$(UV) install -q --no-deps -e .
+	@test -n "$$CHORDMQ_PURE" || $(BIN)/python scripts/system_packages.py compile || true
+	@$(UV) install -q --no-deps --reinstall-package chordmq -e .
+	@find src -name '*.so' | grep -q . || echo "Nothing was compiled: going on with plain Python, which is slower."
 	@touch $@

@@ -24,8 +24,15 @@ def module(name: str) -> Present:
 
 # Debian ships the venv module without pip in the base package.
 VENV = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+COMPILER: dict[str, Present] = {
+    "gcc": command("cc"),
+    "libc6-dev": lambda: Path("/usr/include/stdio.h").exists(),
+    "python3-dev": lambda: Path(sysconfig.get_path("include"), "Python.h").exists(),
+}
 GROUPS: dict[str, dict[str, Present]] = {
     "setup": {VENV: module("ensurepip")},
+    # Some modules are compiled; without it they run as plain Python.
+    "compile": COMPILER,
     # The data pipeline; without it the node runs alone.
     "run": {"default-jre-headless": command("java")},
     "test": {
@@ -40,7 +47,7 @@ GROUPS: dict[str, dict[str, Present]] = {
         "redis-server": command("redis-server"),
         "rabbitmq-server": lambda: Path("/usr/lib/rabbitmq/bin/rabbitmq-server").exists(),
         "g++": lambda: Path("/usr/bin/g++").exists(),
-        "python3-dev": lambda: Path(sysconfig.get_path("include"), "Python.h").exists(),
+        "python3-dev": COMPILER["python3-dev"],
         "capnproto": lambda: Path("/usr/bin/capnp").exists(),
         "libcapnp-dev": lambda: Path("/usr/include/capnp/ez-rpc.h").exists(),
         # Its server lies in a folder of its version.

@@ -1,6 +1,6 @@
 """Reads what one task has to read: from a node's files, the broker, or the archive."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,12 @@ import pyarrow as pa
 
 from chordmq.client.bulk import Bulk, Fetched, OffsetRange
 from chordmq.client.segments import logs_in_sight, read_segments
-from chordmq.records.columns import TYPES, find
+from chordmq.records.arrow import TYPES
+from chordmq.records.columns import ROWS_MAX, read_columns
 from pyspark_chordmq.envelopes import ENVELOPE, envelopes
 from pyspark_chordmq.options import Options
 from pyspark_chordmq.tasks import Part
 
-ROWS_PER_BATCH_MAX = 8192
-"""Small enough that a batch is still in the processor's cache when it is sent, and when Spark
-turns it into rows; large enough that what each costs does not count."""
 ROWS_FROM_FILES_MIN = 20_000
 """To read fewer, it is not worth while to ask where the files are."""
 PLACES: dict[str, pa.DataType] = {"topic": pa.string(), "partition": pa.int32()}
@@ -31,7 +29,7 @@ def read_part(options: Options, names: list[str], part: Part) -> Iterator[pa.Rec
         wanted.append("value")
     source = _from_archive(part, wanted) if part.files else _from_log(options, part.offsets, wanted)
     for count, arrays in source:
-        whole = arrays | _places(names, part.offsets, count)
+        whole = {**arrays, **_places(names, part.offsets, count)}
         if "envelope" in names:
             whole["envelope"] = envelopes(arrays["value"])
         yield pa.RecordBatch.from_arrays([whole[name] for name in names], schema=schema)
@@ -39,11 +37,11 @@ def read_part(options: Options, names: list[str], part: Part) -> Iterator[pa.Rec
 
 def _from_log(
     options: Options, part: OffsetRange, wanted: list[str]
-) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
     for data, visible in _fetched(options, part):
-        found = find(data, visible.batches, start=part.start, stop=part.stop)
-        for begin in range(0, found.count, ROWS_PER_BATCH_MAX):
-            columns = found.columns(wanted, begin, begin + ROWS_PER_BATCH_MAX)
+        for columns in read_columns(
+            data, visible.batches, wanted, start=part.start, stop=part.stop
+        ):
             yield columns.count, columns.arrays
 
 
@@ -74,11 +72,11 @@ def _stored(
     return replace(part, start=offset)
 
 
-def _from_archive(part: Part, wanted: list[str]) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+def _from_archive(part: Part, wanted: list[str]) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
     from chordmq.archive.files import read_rows, within
 
     table = read_rows(part.files, within(part.offsets), wanted)
-    for batch in table.combine_chunks().to_batches(ROWS_PER_BATCH_MAX):
+    for batch in table.combine_chunks().to_batches(ROWS_MAX):
         yield batch.num_rows, {name: batch.column(name).cast(TYPES[name]) for name in wanted}
 
 

@@ -24,10 +24,10 @@ PAD = b"x" * 10_000
 def values(chunks: Iterable[Fetched], part: OffsetRange) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     for data, visible in chunks:
-        columns = read_columns(
-            data, visible.batches, ["offset", "value"], start=part.start, stop=part.stop
-        )
-        found += zip(*(one.to_pylist() for one in columns.arrays.values()), strict=True)
+        names = ("offset", "value")
+        for columns in read_columns(data, visible.batches, names, start=part.start, stop=part.stop):
+            arrays = [columns.arrays[name].to_pylist() for name in names]
+            found += zip(*arrays, strict=True)
     return found
 
 

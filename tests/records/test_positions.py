@@ -39,7 +39,9 @@ def laid_out(batches: list[list[int]]) -> tuple[bytearray, list[tuple[int, int]]
 
 def found(data: bytearray, sections: list[tuple[int, int]], counts: list[int]) -> list[int]:
     octets = np.frombuffer(data, dtype=np.uint8)
-    return np.column_stack(find_records(octets, sections, counts)).ravel().tolist()
+    begins, ends = np.array(sections, dtype=np.int64).reshape(-1, 2).T
+    places = find_records(octets, begins, ends, np.array(counts, dtype=np.int64))
+    return np.column_stack(places).ravel().tolist()
 
 
 @pytest.mark.parametrize("batches", [1, SIDE_BY_SIDE_MIN - 1, SIDE_BY_SIDE_MIN, 100])

@@ -131,10 +131,11 @@ def read_batches(broker: Bulk, part: OffsetRange) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range with the columns of the archive."""
     names = [name for name in SCHEMA.names if name != "partition"]
     for data, visible in broker.fetch(part):
-        columns = read_columns(data, visible.batches, names, start=part.start, stop=part.stop)
-        partition = pa.repeat(pa.scalar(part.partition, pa.int32()), columns.count)
-        arrays = [partition, *(columns.arrays[name] for name in names)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+        found = read_columns(data, visible.batches, names, start=part.start, stop=part.stop)
+        for columns in found:
+            partition = pa.repeat(pa.scalar(part.partition, pa.int32()), columns.count)
+            arrays = [partition, *(columns.arrays[name] for name in names)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

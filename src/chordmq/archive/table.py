@@ -20,7 +20,7 @@ from pyiceberg.table import FileScanTask, Table
 
 from chordmq.archive.files import SUFFIX, ArchivedFile, named
 from chordmq.locks import locked
-from chordmq.records.columns import TYPES
+from chordmq.records.arrow import TYPES
 
 NAMESPACE = "chordmq"
 END = "chordmq.end."

@@ -101,6 +101,7 @@ def checks() -> "list[Check]":
     return [
         machine.python,
         machine.acceleration,
+        machine.compiled,
         machine.extras,
         machine.java,
         machine.open_files,

@@ -4,7 +4,6 @@ Sizes lead from one record to the next, so that a batch can only be followed ste
 batches are followed side by side, one record of each at every step.
 """
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -39,13 +38,9 @@ _ADVANCE = np.where((_SIZE > 0) & (_NUMBER >= 0), _NUMBER + _SIZE, 0)
 """How far the next record is; 0 where a loop has to look."""
 
 
-def find_records(
-    data: Octets, sections: Sequence[tuple[int, int]], counts: Sequence[int]
-) -> tuple[Longs, Longs]:
-    """Return where each record of each section begins (after its size) and stops."""
-    begins, ends = np.array(sections, dtype=np.int64).reshape(-1, 2).T
-    records = np.array(counts, dtype=np.int64)
-    if (records * RECORD_BYTES_MIN > ends - begins).any():
+def find_records(data: Octets, begins: Longs, ends: Longs, records: Longs) -> tuple[Longs, Longs]:
+    """Return where each record of each batch begins (after its size) and stops."""
+    if ((records < 0) | (records * RECORD_BYTES_MIN > ends - begins)).any():
         raise CorruptBatch("a batch counts more records than fit in it")
     last = np.cumsum(records)
     starts = np.empty(int(records.sum()), dtype=np.int64)
@@ -56,8 +51,8 @@ def find_records(
     starts += 1 + (data[starts] > 0x7F)
     for index in np.flatnonzero(reached != ends).tolist():
         rows = slice(last[index] - records[index], last[index])
-        begin, end = sections[index]
-        found = _walk(data[begin:end].tobytes(), begin, counts[index])
+        begin, end = int(begins[index]), int(ends[index])
+        found = _walk(data[begin:end].tobytes(), begin, int(records[index]))
         starts[rows], stops[rows] = found
     return starts, stops
 

@@ -78,6 +78,18 @@ def test_few_files_and_a_poor_locale_are_found() -> None:
     assert ran.returncode == 1
 
 
+def test_a_module_that_is_not_compiled_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """X4: doctor, which decoder is in use."""
+    monkeypatch.setattr(machine, "COMPILED", ("crc32c._crc32c",))
+    assert only(machine.compiled, place()).status == "ok"
+    monkeypatch.setattr(machine, "COMPILED", ("chordmq.records.found",))
+    found = only(machine.compiled, place())
+    assert (found.status, found.detail) == (
+        "warn",
+        "plain Python in place of chordmq.records.found",
+    )
+
+
 def test_what_every_machine_here_has_is_well() -> None:
     for check in (machine.python, machine.clock):
         assert only(check, place()).status == "ok"

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,6 +34,8 @@ EXTRAS = {
     "spark": "pyspark",
 }
 """Extra of the package to a module that it brings."""
+COMPILED = ("chordmq.records.one_pass",)
+"""What an installation compiles where it can; plain Python does the same without it."""
 
 
 def python(place: Place) -> Iterator[Finding]:
@@ -61,6 +64,21 @@ def acceleration(place: Place) -> Iterator[Finding]:
         yield Finding(
             "checksums", WARN, "crc32c in software", "expected on an old CPU; costs throughput"
         )
+
+
+def compiled(place: Place) -> Iterator[Finding]:
+    """Check which modules run compiled."""
+    plain = [name for name in COMPILED if not _is_compiled(name)]
+    if not plain:
+        yield Finding("compiled modules", OK, f"{len(COMPILED)} of {len(COMPILED)}")
+        return
+    fix = "for more throughput install gcc and python3-dev, and then the package again"
+    yield Finding("compiled modules", WARN, f"plain Python in place of {', '.join(plain)}", fix)
+
+
+def _is_compiled(name: str) -> bool:
+    found = find_spec(name)
+    return found is not None and str(found.origin).endswith(tuple(EXTENSION_SUFFIXES))
 
 
 def open_files(place: Place) -> Iterator[Finding]:
