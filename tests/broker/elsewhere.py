@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.feed import Feed
 from chordmq.broker.flusher import Flusher
-from chordmq.broker.partition import Partition, Shared
+from chordmq.broker.partition import Partition
 from chordmq.broker.remote_reads import RemoteReads
 from chordmq.broker.replica import Replica
 from chordmq.broker.settings import TopicSettings
+from chordmq.broker.shared import Shared
 from chordmq.clock import ManualClock, SystemClock
 from chordmq.codecs.peer.replica import Place
 from tests.broker.replicated import TOPIC_ID, Copies, CopyNode, replicated, until

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.log_settings import log_settings
-from chordmq.broker.partition import Partition, Shared
+from chordmq.broker.partition import Partition
 from chordmq.broker.replica import Replica
 from chordmq.broker.replicas import Replicas
 from chordmq.broker.settings import TopicSettings
+from chordmq.broker.shared import Shared
 from chordmq.clock import SystemClock
 from chordmq.cluster.metastore.local import LocalStore
 from chordmq.cluster.metastore.store import Compare, Put

@@ -4,10 +4,10 @@ import pytest
 
 from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.flusher import Flusher
-from chordmq.broker.partition import Shared
 from chordmq.broker.replica import Replica
 from chordmq.broker.replicas import Replicas
 from chordmq.broker.settings import TopicSettings
+from chordmq.broker.shared import Shared
 from chordmq.clock import SystemClock
 from chordmq.cluster.state import PartitionState
 from chordmq.errors import NotLeader

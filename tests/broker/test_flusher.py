@@ -10,8 +10,9 @@ import pytest
 
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.log_settings import log_settings
-from chordmq.broker.partition import Partition, Shared
+from chordmq.broker.partition import Partition
 from chordmq.broker.settings import BrokerSettings
+from chordmq.broker.shared import Shared
 from chordmq.clock import SystemClock
 from chordmq.records.record import NewRecord, build_batch
 from chordmq.storage.flush import Flush

@@ -8,8 +8,9 @@ from typing import Protocol
 from chordmq.broker.audience import Reader
 from chordmq.broker.chunks import Chunk, Chunks
 from chordmq.broker.log_settings import log_settings
-from chordmq.broker.partition import Partition, Shared
+from chordmq.broker.partition import Partition
 from chordmq.broker.settings import TopicSettings
+from chordmq.broker.shared import Shared
 from chordmq.cluster.state import NO_LEADER
 from chordmq.codecs.peer.reading import Answer, Outcome
 from chordmq.errors import NotLeader

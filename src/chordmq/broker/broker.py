@@ -20,7 +20,7 @@ from chordmq.broker.groups.settings import GroupOverrides
 from chordmq.broker.groups.share_coordinator import ShareCoordinator, policy_of
 from chordmq.broker.leaders import Leaders
 from chordmq.broker.log_settings import log_settings
-from chordmq.broker.partition import Partition, Shared
+from chordmq.broker.partition import Partition
 from chordmq.broker.presence import Presence
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.queues.queues import Queues
@@ -29,6 +29,7 @@ from chordmq.broker.routing import Routing
 from chordmq.broker.security.permissions import AclSettings, Permissions
 from chordmq.broker.sessions import Sessions
 from chordmq.broker.settings import BrokerSettings
+from chordmq.broker.shared import Shared
 from chordmq.broker.topic import Topic
 from chordmq.broker.topics import Topics
 from chordmq.broker.transactions.coordinator import TransactionCoordinator

@@ -9,12 +9,12 @@ import structlog
 
 from chordmq.broker.announcements import Announcements
 from chordmq.broker.crowds import Crowds, crowd_measures
-from chordmq.broker.partition import Shared
 from chordmq.broker.popularity import Limits
 from chordmq.broker.remote_reads import RemoteReads
 from chordmq.broker.replica import Replica
 from chordmq.broker.replicas import Replicas
 from chordmq.broker.settings import BrokerSettings
+from chordmq.broker.shared import Shared
 from chordmq.broker.spreading import Spreading
 from chordmq.broker.topic import in_force
 from chordmq.broker.topics import Topics

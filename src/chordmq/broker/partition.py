@@ -1,25 +1,20 @@
 """One partition: takes batches, says what is committed, and wakes those who wait for more."""
 
 import asyncio
-import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import NamedTuple, NoReturn
 
 import structlog
 
 from chordmq.broker.audience import Audience
-from chordmq.broker.decoded import DecodedBatches
-from chordmq.broker.flusher import Flusher
 from chordmq.broker.intake import Intake
 from chordmq.broker.log_settings import log_settings
-from chordmq.broker.payloads import Payloads
 from chordmq.broker.producers import ProducerState
 from chordmq.broker.replica import Replica
 from chordmq.broker.settings import TopicSettings
-from chordmq.clock import Clock
+from chordmq.broker.shared import Appended, Shared
 from chordmq.errors import (
     ChordMQError,
     CorruptBatch,
@@ -39,59 +34,20 @@ from chordmq.records.record import NewRecord, Record
 from chordmq.storage.compaction import Compaction
 from chordmq.storage.log import Log
 
-if TYPE_CHECKING:
-    from chordmq.broker.absent import Reads
-
 logger = structlog.get_logger(__name__)
 
 NO_EPOCH = -1
-REPORT_INTERVAL_S = 10.0
 SNAPSHOT_BYTES = 4 << 20
 """Of the log without a snapshot of its producers, which a start has to read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """Where a batch came to lie."""
+class Joined(NamedTuple):
+    """A batch that is written together with others."""
 
-    base_offset: int
-    next_offset: int
-    append_time_ms: int
-    """The broker's time when the topic uses it, else -1."""
-    start_offset: int
-
-
-@dataclass(slots=True)
-class Shared:
-    """What all partitions of a node share."""
-
-    flusher: Flusher
-    clock: Clock
-    full: str = ""
-    """Why writes are refused, or empty; set when the disk is almost full. Reads go on."""
-    intercept: Callable[[str, memoryview], memoryview] | None = None
-    """Sees each batch before it is checked, and may change it; None where nobody wants to."""
-    deliver: Callable[[str, int, list[Record]], list[Record]] | None = None
-    """Sees records before they are handed out, and may change them; None as above."""
-    copied: Callable[[str, memoryview], None] | None = None
-    """Sees the batches that this node has got from their leaders; None as above."""
-    payloads: Payloads | None = None
-    """Encrypts for clients that cannot; None where nothing is to be encrypted."""
-    decoded: DecodedBatches = field(default_factory=DecodedBatches)
-    new_replica: "Callable[[Partition], Replica] | None" = None
-    """Makes a partition one of several copies; None where the node is alone."""
-    forward: "Callable[[Partition, memoryview], asyncio.Future[int]] | None" = None
-    """Hands a batch to the leader of its partition; None where the node is alone."""
-    reads: "Reads | None" = None
-    """Reads what other nodes hold; None where the node is alone."""
-    reported_s: float = -math.inf
-
-    def report(self, fault: ChordMQError) -> None:
-        """Log that the disk refused a write, once in a while and not for every batch."""
-        now_s = self.clock.monotonic_s()
-        if now_s - self.reported_s >= REPORT_INTERVAL_S:
-            self.reported_s = now_s
-            logger.error("write failed", reason=str(fault))
+    number: int
+    """Its place among the results."""
+    data: memoryview
+    header: BatchHeader
 
 
 class Partition(Audience):
@@ -180,19 +136,69 @@ class Partition(Audience):
         client will wait for no other copy, enough of them must be in sync. `is_copy`: another
         cluster's batch, which says where it comes from.
         """
-        log = self.log
-        if self.is_closed or self._shared.full or log.fault or self.replica is not None:
-            self._check_writable(is_quorum_needed)
-        if self._shared.intercept is not None:
-            data = self._shared.intercept(self.topic, data)
-        data, header, append_time_ms = self._intake.check(data, is_copy=is_copy)
+        data, header, append_time_ms = self._checked(data, is_quorum_needed, is_copy)
+        start_offset = self.log.start_offset
         if header.producer_id > NO_PRODUCER:
             known = self.producers.check(header, is_enlisted=is_enlisted)
             if known is not None:
                 last = known + header.last_offset_delta
-                return Appended(known, last + 1, append_time_ms, log.start_offset)
-        self._write(data, header)
-        return Appended(header.base_offset, header.next_offset, append_time_ms, log.start_offset)
+                return Appended(known, last + 1, append_time_ms, start_offset)
+        self._place(data, header, self.log.end_offset)
+        self._write(data, [header])
+        return Appended(header.base_offset, header.next_offset, append_time_ms, start_offset)
+
+    def append_together(
+        self, batches: Sequence[memoryview], *, is_quorum_needed: bool
+    ) -> list[Appended | ChordMQError]:
+        """Append batches of several clients by one write; each is taken or refused by itself."""
+        results: list[Appended | ChordMQError] = []
+        run: list[Joined] = []
+        producers: set[int] = set()
+        start_offset, end_offset = self.log.start_offset, self.log.end_offset
+        for batch in batches:
+            try:
+                data, header, append_time_ms = self._checked(batch, is_quorum_needed)
+                if header.producer_id > NO_PRODUCER:
+                    if header.producer_id in producers:  # it follows one that is not noted yet
+                        end_offset = self._write_run(run, results)
+                        producers.clear()
+                    producers.add(header.producer_id)
+                    known = self.producers.check(header)
+                    if known is not None:
+                        last = known + header.last_offset_delta
+                        results.append(Appended(known, last + 1, append_time_ms, start_offset))
+                        continue
+            except ChordMQError as error:
+                results.append(error)
+                continue
+            self._place(data, header, end_offset)
+            run.append(Joined(len(results), data, header))
+            results.append(Appended(end_offset, header.next_offset, append_time_ms, start_offset))
+            end_offset = header.next_offset
+        self._write_run(run, results)
+        return results
+
+    def _checked(
+        self, data: memoryview, is_quorum_needed: bool, is_copy: bool = False
+    ) -> tuple[memoryview, BatchHeader, int]:
+        shared = self._shared
+        if self.is_closed or shared.full or self.log.fault or self.replica is not None:
+            self._check_writable(is_quorum_needed)
+        if shared.intercept is not None:
+            data = shared.intercept(self.topic, data)
+        return self._intake.check(data, is_copy=is_copy)
+
+    def _write_run(self, run: list[Joined], results: list[Appended | ChordMQError]) -> int:
+        """Write batches that have their offsets, and forget them; return where the log ends."""
+        if run:
+            data = memoryview(b"".join([joined.data for joined in run]))
+            try:
+                self._write(data, [joined.header for joined in run])
+            except ChordMQError as error:
+                for joined in run:
+                    results[joined.number] = error
+            run.clear()
+        return self.log.end_offset
 
     def forward(self, data: memoryview) -> asyncio.Future[int]:
         """Return a future for the first offset of a batch that another node is to append."""
@@ -226,7 +232,8 @@ class Partition(Audience):
         self.producers.check_marker(marker)
         data = memoryview(build_marker(marker, self._shared.clock.now_ms()))
         header = read_header(data)
-        self._write(data, header, marker)
+        self._place(data, header, self.log.end_offset)
+        self._write(data, [header], marker)
         return header.next_offset
 
     def _check_writable(self, is_quorum_needed: bool) -> None:
@@ -246,18 +253,22 @@ class Partition(Audience):
             self.replica.resign()
         raise error
 
-    def _write(self, data: memoryview, header: BatchHeader, marker: Marker | None = None) -> None:
-        """Give the batch the next offsets, and remember it once it is in the log."""
-        log, epoch = self.log, self.leader_epoch
-        base = header.base_offset = log.end_offset
-        header.leader_epoch = epoch
-        place(data, 0, base, epoch)
+    def _place(self, data: memoryview, header: BatchHeader, base_offset: int) -> None:
+        header.base_offset = base_offset
+        header.leader_epoch = self.leader_epoch
+        place(data, 0, base_offset, self.leader_epoch)
+
+    def _write(
+        self, data: memoryview, headers: list[BatchHeader], marker: Marker | None = None
+    ) -> None:
+        """Write batches that follow the log's end, and remember them once they are in it."""
         try:
-            log.append(data, [header])
+            self.log.append(data, headers)
         except (DiskFull, StorageFailed) as error:
             self._shared.report(error)
             self._give_up(error)
-        self._note(header, marker)
+        for header in headers:
+            self._note(header, marker)
         if self.replica is not None:
             self.replica.appended()
         self._make_safe()

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import structlog
 
-from chordmq.broker.partition import Partition, Shared
+from chordmq.broker.partition import Partition
 from chordmq.broker.settings import BrokerSettings
+from chordmq.broker.shared import Shared
 from chordmq.errors import ChordMQError
 from chordmq.storage.disk_space import DiskWatch, Space, SpaceLimits
 from chordmq.storage.scrub import Scrub

@@ -69,7 +69,8 @@ async def send(
     broker: Broker, key: int, version: int, request: Any, who: Principal = MALLORY
 ) -> Any:
     """Send a request through the table as a connection does, and read the answer."""
-    front = KafkaFront(broker, Listener(ListenerSettings(), SystemClock(), "kafka"))
+    listener = Listener(ListenerSettings(), SystemClock(), "kafka")
+    front = KafkaFront(broker, listener, answer=answer)
     call = Call(front, Client("10.0.0.1", who), version, "test")
     frame = memoryview(bytearray(schema.encode(request, version)))
     result = answer(APIS[key], call, frame, RequestHeader(key, version, 0, "test", 0))

@@ -13,6 +13,7 @@ from chordmq.broker.security.quotas import Buckets
 from chordmq.broker.setting import INT_MAX
 from chordmq.errors import MutationQuotaExceeded
 from chordmq.fronts.kafka.fetch_session import FetchSession
+from chordmq.fronts.kafka.gathering import Gathering
 from chordmq.fronts.kafka.sasl_session import SaslSession
 from chordmq.fronts.kafka.share_session import ShareSessions
 from chordmq.fronts.listener import Listener
@@ -41,6 +42,14 @@ class KafkaFront:
     bytes_out: int = 0
     answer: Callable[..., Any] | None = None
     """What answers requests in place of `dispatch.answer`, where the node traces them."""
+    gathering: Gathering | None = field(init=False)
+    """Where small Produce requests wait for the end of the turn.
+
+    None where the node traces: a span is about one request, so each is served by itself.
+    """
+
+    def __post_init__(self) -> None:
+        self.gathering = Gathering() if self.answer is None else None
 
 
 @dataclass(slots=True)

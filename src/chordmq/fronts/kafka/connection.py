@@ -17,7 +17,8 @@ from chordmq.codecs.kafka.header import RequestHeader, read_request_header, resp
 from chordmq.codecs.kafka.throttle import stamp
 from chordmq.errors import ChordMQError, DecodeError
 from chordmq.fronts.kafka.call import Call, Client, KafkaFront, Usage
-from chordmq.fronts.kafka.dispatch import APIS, Api, Buffers, answer, refuse_version
+from chordmq.fronts.kafka.dispatch import APIS, PRODUCE, Api, Buffers, answer, refuse_version
+from chordmq.fronts.kafka.produce import SmallProduce
 from chordmq.fronts.kafka.sasl import authenticate
 from chordmq.fronts.kafka.sasl_session import SASL_AUTHENTICATE, SaslSession, State
 from chordmq.fronts.kafka.throttle import Throttle
@@ -178,6 +179,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if not self._is_closed:
             self._read(not self._frames)
 
+    def proceed(self) -> None:
+        """Send what was gathered and is answered, and begin what has arrived."""
+        if not self._is_closed:
+            self._work()
+
     # The work itself.
 
     def _identify(self) -> None:
@@ -268,11 +274,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._answers.append(place)
             return
         call = Call(self._front, self._client, header.api_version, header.client_id or "")
+        if self._front.gathering is not None and header.api_key != PRODUCE:
+            self._front.gathering.write()  # the client may count on what it has sent before
         result = self._answer(api, call, frame, header)
         place = Answer(header)
         if isinstance(result, list):
             place.buffers = result
             place.is_ready = True
+        elif isinstance(result, SmallProduce):
+            result.expect(self, partial(self._fill, place))
         elif result is None:
             return  # acks=0: the client expects no answer
         else:
@@ -280,6 +290,14 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._answers.append(place)
         if place.is_ready and header.api_key == SASL_AUTHENTICATE:
             self._heed_login()
+
+    def _fill(self, place: Answer, result: Buffers | asyncio.Future[Buffers | None]) -> None:
+        """Put the answer of a request that was gathered into its place."""
+        if isinstance(result, list):
+            place.buffers = result
+            place.is_ready = True
+        elif not self._is_closed:
+            self._await(APIS[PRODUCE], place, result)
 
     def _authenticate_bare(self, frame: memoryview) -> None:
         """Take a SASL message that comes without a request around it (handshake version 0)."""

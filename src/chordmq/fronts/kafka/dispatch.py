@@ -42,7 +42,13 @@ from chordmq.fronts.kafka import (
 from chordmq.fronts.kafka.call import Call
 
 Buffers = list[Buffer]
-Result = Buffers | Future[Buffers | None] | Coroutine[None, None, Buffers | None] | None
+Result = (
+    Buffers
+    | Future[Buffers | None]
+    | Coroutine[None, None, Buffers | None]
+    | produce.SmallProduce
+    | None
+)
 
 PRODUCE, FETCH = 0, 1
 JOIN_GROUP, SYNC_GROUP = 11, 14
@@ -92,7 +98,7 @@ def _written_once(version: int) -> bytes:
 
 
 def answer(api: Api, call: Call, frame: memoryview, header: RequestHeader) -> Result:
-    """Answer one request: at once, by a future, by a coroutine, or (acks=0) not at all."""
+    """Answer at once, by a future or coroutine, at the turn's end, or (acks=0) not at all."""
     if api.request is None:
         result: Result = api.handle(call, frame, header.body)
         return result

@@ -1,13 +1,14 @@
 """Produce, also as part of a transaction."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 
 from chordmq.broker.groups.offsets import Place
 from chordmq.broker.partition import Partition
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.security.acl import Kind, Operation
+from chordmq.broker.shared import Appended
 from chordmq.broker.topic import INTERNAL_TOPICS
 from chordmq.codecs.kafka.fetch import Buffer
 from chordmq.codecs.kafka.produce import (
@@ -37,6 +38,7 @@ from chordmq.errors import (
 )
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import NOT_ENOUGH_REPLICAS, TRANSACTION_ABORTABLE, code_of
+from chordmq.fronts.kafka.gathering import SMALL, Asker, Batch, Gathering
 from chordmq.fronts.kafka.leaders import addresses, leader_of
 from chordmq.records.batch import COMPRESSION_MASK, CRC_START, read_header
 from chordmq.records.compression import Compression
@@ -44,6 +46,8 @@ from chordmq.records.compression import Compression
 Buffers = list[Buffer]
 Wait = tuple[PartitionAnswer, asyncio.Future[None]]
 """An answer, and when its partition has committed what it speaks of."""
+
+Fill = Callable[[Buffers | asyncio.Future[Buffers | None]], None]
 
 ACKS_ALL = -1
 ACKS_NONE = 0
@@ -54,11 +58,54 @@ ENLISTS_SINCE = 12
 """From this version on a batch enlists its partition in the transaction (KIP-890)."""
 
 
+class SmallProduce:
+    """A request whose batches are appended together with those of others."""
+
+    __slots__ = ("_call", "_fill", "_request", "_waits", "answers", "asker")
+
+    asker: Asker
+
+    def __init__(self, call: Call, request: ProduceRequest) -> None:
+        self._call = call
+        self._request = request
+        self._waits: list[Wait] = []
+        self.answers: list[PartitionAnswer] = []
+
+    def expect(self, asker: Asker, fill: Fill) -> None:
+        """Say who asked, and what takes the answer."""
+        self.asker = asker
+        self._fill = fill
+
+    def took(self, batch: Batch, result: Appended | ChordMQError) -> None:
+        """Fill in what became of one batch."""
+        if isinstance(result, ChordMQError):
+            _fail(self._call, batch.answer, result)
+            return
+        future = _appended(self._call, self._request, batch, result)
+        if future is not None:
+            self._waits.append((batch.answer, future))
+
+    def end(self) -> None:
+        """Hand the answer over, or the future for it."""
+        self._fill(_answered(self._call, self.answers, self._waits, self._request.timeout_ms))
+
+
 def produce(
     call: Call, frame: memoryview, position: int
-) -> Buffers | asyncio.Future[Buffers | None] | Coroutine[None, None, Buffers | None] | None:
+) -> (
+    Buffers
+    | asyncio.Future[Buffers | None]
+    | Coroutine[None, None, Buffers | None]
+    | SmallProduce
+    | None
+):
     """Append each partition's batch; answer when they are as safe as the producer asked."""
     request = read_request(frame, position, call.version)
+    gathering = call.front.gathering
+    if gathering is not None:
+        if len(frame) <= SMALL and request.transactional_id is None and request.acks != ACKS_NONE:
+            return _gathered(call, request, gathering)
+        gathering.write()  # what came before stands before this in the log
     if request.transactional_id is not None:
         try:
             call.check(Operation.WRITE, Kind.TRANSACTIONAL_ID, request.transactional_id)
@@ -96,15 +143,35 @@ def _append_all(
         if any(answer.error_code for answer in answers):
             raise DecodeError("a batch sent with acks=0 was refused; closing is the only answer")
         return None
+    return _answered(call, answers, waits, request.timeout_ms)
+
+
+def _answered(
+    call: Call, answers: list[PartitionAnswer], waits: list[Wait], timeout_ms: int
+) -> Buffers | asyncio.Future[Buffers | None]:
     if not waits:
         return _response(call, answers)
-    return _when_committed(call, answers, waits, request.timeout_ms)
+    return _when_committed(call, answers, waits, timeout_ms)
 
 
 def _append(
     call: Call, request: ProduceRequest, row: PartitionData, answer: PartitionAnswer
 ) -> asyncio.Future[None] | None:
     """Append one batch and fill in its answer; return what acks=all has to wait for."""
+    partition, records = _admitted(call, request, row)
+    is_enlisted = request.transactional_id is not None
+    if request.transactional_id is not None:
+        _check_enlisted(call, request.transactional_id, partition, records)
+    appended = partition.append(
+        records, is_enlisted=is_enlisted, is_quorum_needed=request.acks == ACKS_ALL
+    )
+    return _appended(call, request, Batch(partition, records, answer), appended)
+
+
+def _admitted(
+    call: Call, request: ProduceRequest, row: PartitionData
+) -> tuple[Partition, memoryview]:
+    """Return where a client's batch goes, or raise why it must not."""
     if request.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
         raise InvalidAcks(f"acks={request.acks}")
     partition = _partition(call, row)
@@ -114,18 +181,34 @@ def _append(
         raise InvalidRecord("no batch for the partition")
     if call.version < ZSTD_SINCE and _is_zstd(row.records):
         raise UnsupportedCompression(f"zstd needs Produce {ZSTD_SINCE} or later")
-    is_enlisted = request.transactional_id is not None
-    if request.transactional_id is not None:
-        _check_enlisted(call, request.transactional_id, partition, row.records)
-    appended = partition.append(
-        row.records, is_enlisted=is_enlisted, is_quorum_needed=request.acks == ACKS_ALL
-    )
+    return partition, row.records
+
+
+def _appended(
+    call: Call, request: ProduceRequest, batch: Batch, appended: Appended
+) -> asyncio.Future[None] | None:
+    """Fill in the answer for a batch that is in the log; return what acks=all has to wait for."""
+    partition, _, answer = batch
     answer.base_offset = appended.base_offset
     if call.broker.audit.sample and call.broker.audit.is_sampled():
         call.audit("publish", f"{partition.topic}-{partition.index} offset {appended.base_offset}")
     answer.append_time_ms = appended.append_time_ms
     answer.start_offset = appended.start_offset
     return partition.committed(appended.next_offset) if request.acks == ACKS_ALL else None
+
+
+def _gathered(call: Call, request: ProduceRequest, gathering: Gathering) -> SmallProduce:
+    small = SmallProduce(call, request)
+    batches: list[Batch] = []
+    for row in request.partitions:
+        answer = PartitionAnswer(row.topic, row.topic_id, row.index)
+        small.answers.append(answer)
+        try:
+            batches.append(Batch(*_admitted(call, request, row), answer))
+        except ChordMQError as error:
+            _fail(call, answer, error)
+    gathering.add(small, batches, is_quorum_needed=request.acks == ACKS_ALL)
+    return small
 
 
 def _is_zstd(records: memoryview) -> bool:

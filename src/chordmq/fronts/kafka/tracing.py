@@ -19,10 +19,10 @@ PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 Answering = Callable[[Api, Call, memoryview, RequestHeader], Result]
 
 
-def traced(tracing: "Tracing | None", clock: Clock) -> Answering:
-    """Return what answers requests; on a node that traces each span ends with its answer."""
+def traced(tracing: "Tracing | None", clock: Clock) -> Answering | None:
+    """Return what answers requests on a node that traces: each span ends with its answer."""
     if tracing is None:
-        return answer
+        return None
 
     def answer_traced(api: Api, call: Call, frame: memoryview, header: RequestHeader) -> Result:
         if header.api_key not in (PRODUCE, FETCH, SHARE_FETCH):

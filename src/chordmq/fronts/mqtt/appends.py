@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chordmq.broker.broker import Broker
-from chordmq.broker.partition import Appended, Partition
+from chordmq.broker.partition import Partition
 from chordmq.broker.patience import ANOTHER_TIME, Patience
+from chordmq.broker.shared import Appended
 from chordmq.codecs.mqtt.packets import Run
 from chordmq.errors import ChordMQError, UnknownTopic
 from chordmq.fronts.mqtt.mapping import Parcel

@@ -1,0 +1,69 @@
+"""What all partitions of a node share, and what each says of a batch that it took."""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from chordmq.broker.decoded import DecodedBatches
+from chordmq.broker.flusher import Flusher
+from chordmq.broker.payloads import Payloads
+from chordmq.clock import Clock
+from chordmq.errors import ChordMQError
+from chordmq.records.record import Record
+
+if TYPE_CHECKING:
+    from chordmq.broker.absent import Reads
+    from chordmq.broker.partition import Partition
+    from chordmq.broker.replica import Replica
+
+logger = structlog.get_logger(__name__)
+
+REPORT_INTERVAL_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a batch came to lie."""
+
+    base_offset: int
+    next_offset: int
+    append_time_ms: int
+    """The broker's time when the topic uses it, else -1."""
+    start_offset: int
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all partitions of a node share."""
+
+    flusher: Flusher
+    clock: Clock
+    full: str = ""
+    """Why writes are refused, or empty; set when the disk is almost full. Reads go on."""
+    intercept: Callable[[str, memoryview], memoryview] | None = None
+    """Sees each batch before it is checked, and may change it; None where nobody wants to."""
+    deliver: Callable[[str, int, list[Record]], list[Record]] | None = None
+    """Sees records before they are handed out, and may change them; None as above."""
+    copied: Callable[[str, memoryview], None] | None = None
+    """Sees the batches that this node has got from their leaders; None as above."""
+    payloads: Payloads | None = None
+    """Encrypts for clients that cannot; None where nothing is to be encrypted."""
+    decoded: DecodedBatches = field(default_factory=DecodedBatches)
+    new_replica: "Callable[[Partition], Replica] | None" = None
+    """Makes a partition one of several copies; None where the node is alone."""
+    forward: "Callable[[Partition, memoryview], asyncio.Future[int]] | None" = None
+    """Hands a batch to the leader of its partition; None where the node is alone."""
+    reads: "Reads | None" = None
+    """Reads what other nodes hold; None where the node is alone."""
+    reported_s: float = -math.inf
+
+    def report(self, fault: ChordMQError) -> None:
+        """Log that the disk refused a write, once in a while and not for every batch."""
+        now_s = self.clock.monotonic_s()
+        if now_s - self.reported_s >= REPORT_INTERVAL_S:
+            self.reported_s = now_s
+            logger.error("write failed", reason=str(fault))

@@ -1,0 +1,115 @@
+"""Small Produce requests of one turn of the event loop, which share a write and a pass of sending.
+
+Fifty clients that wait for each answer send fifty requests in a turn. Written one by one they cost
+a system call each, and each answer that leaves at once wakes its client by itself.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+import structlog
+
+from chordmq.broker.partition import Partition
+from chordmq.broker.shared import Appended
+from chordmq.codecs.kafka.produce import PartitionAnswer
+from chordmq.errors import ChordMQError
+
+log = structlog.get_logger(__name__)
+
+SMALL: Final = 16 * 1024
+"""Bytes of a request that is gathered; copying a larger one costs more than its own write."""
+GATHERED_MAX: Final = 1 << 20
+"""Bytes that wait at most; what comes then is written at once."""
+
+
+class Asker(Protocol):
+    """The connection that a request came by."""
+
+    def proceed(self) -> None:
+        """Send what is answered, and begin what has arrived."""
+        ...
+
+    def close(self, reason: str) -> None:
+        """Hang up."""
+        ...
+
+
+class Request(Protocol):
+    """A Produce request that waits for its batches to be appended."""
+
+    @property
+    def asker(self) -> Asker:
+        """Return who asked."""
+        ...
+
+    def took(self, batch: "Batch", result: Appended | ChordMQError) -> None:
+        """Take note of what became of one batch."""
+        ...
+
+    def end(self) -> None:
+        """Answer, after the last batch."""
+        ...
+
+
+class Batch(NamedTuple):
+    """A producer's batch for a partition."""
+
+    partition: Partition
+    records: memoryview
+    answer: PartitionAnswer
+
+
+class Gathering:
+    """What the clients of one listener have sent in this turn."""
+
+    def __init__(self) -> None:
+        self._batches: dict[Partition, list[tuple[Request, Batch]]] = {}
+        self._requests: list[Request] = []
+        self._askers: dict[Asker, None] = {}
+        self._is_quorum_needed = False
+        self._size = 0
+        self._is_due = False
+
+    def add(self, request: Request, batches: Sequence[Batch], *, is_quorum_needed: bool) -> None:
+        """Have batches appended at the end of the turn, behind those that came before."""
+        if is_quorum_needed != self._is_quorum_needed or self._size > GATHERED_MAX:
+            self.write()
+            self._is_quorum_needed = is_quorum_needed
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        self._requests.append(request)
+        for batch in batches:
+            self._size += len(batch.records)
+            self._batches.setdefault(batch.partition, []).append((request, batch))
+
+    def write(self) -> None:
+        """Append what has been gathered, because something else must come behind it."""
+        if not self._requests:
+            return
+        gathered, self._batches = self._batches, {}
+        requests, self._requests = self._requests, []
+        self._size = 0
+        try:
+            for partition, rows in gathered.items():
+                results = partition.append_together(
+                    [batch.records for _, batch in rows], is_quorum_needed=self._is_quorum_needed
+                )
+                for (request, batch), result in zip(rows, results, strict=True):
+                    request.took(batch, result)
+            for request in requests:
+                request.end()
+                self._askers[request.asker] = None
+        except Exception:
+            log.exception("requests failed", count=len(requests))
+            for request in requests:
+                request.asker.close("a fault of this node; its log says more")
+
+    def _end_turn(self) -> None:
+        """Append what is left, and let the clients go on, all in one pass."""
+        self._is_due = False
+        self.write()
+        askers, self._askers = self._askers, {}
+        for asker in askers:
+            asker.proceed()
