@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,6 +17,7 @@ from benchmarks.pushed import framed, provider
 from benchmarks.rpc import capnp_front, grpc_front
 from benchmarks.session import Meter, Sample, Session, rate_samples
 from benchmarks.shadow import shadow
+from benchmarks.sockets import Rate
 from benchmarks.streams import streams
 from benchmarks.usage import usage_of
 from benchmarks.websocket import websocket
@@ -25,6 +27,8 @@ RATE_PER_S = 1000
 WARM_UP_READS = 4
 BATCH_BYTES = 131_072
 ONE_CONNECTION_WINDOW = 64
+STEP_S = 1.5
+"""Seconds at each point of a curve."""
 ACKS = {
     "acks1": {"acks": "1", "enable.idempotence": "false"},
     "acksall": {"acks": "all", "enable.idempotence": "true"},
@@ -135,7 +139,7 @@ def consume(size: int, where: str, session: Session) -> list[Sample]:
         session.forget_page_cache()
     with session.metered() as meter:
         rate = load.consume(session.bootstrap, topic, 1, count)
-    return rate_samples(name, rate, meter, command(name))
+    return rate_samples(name, rate, meter, command(name), goal="consume")
 
 
 def consume_java(size: int, session: Session) -> list[Sample]:
@@ -144,7 +148,7 @@ def consume_java(size: int, session: Session) -> list[Sample]:
     topic, count = _source(session, f"produce_java_{_size(size)}_acks1_os", size)
     with session.metered() as meter:
         done = java_tools.consumer_performance(session.bootstrap, topic, size, count)
-    return rate_samples(name, done.rate, meter, done.command)
+    return rate_samples(name, done.rate, meter, done.command, goal="consume")
 
 
 def consume_socket(size: int, where: str, session: Session) -> list[Sample]:
@@ -155,7 +159,7 @@ def consume_socket(size: int, where: str, session: Session) -> list[Sample]:
         session.forget_page_cache()
     with session.metered() as meter:
         rate = sockets.read_partition(session.bootstrap, topic, 0, count)
-    return rate_samples(name, rate, meter, command(name))
+    return rate_samples(name, rate, meter, command(name), goal="consume")
 
 
 def latency(session: Session) -> list[Sample]:
@@ -181,7 +185,9 @@ def unbatched(session: Session) -> list[Sample]:
     with session.metered() as meter:
         rate = sockets.produce_in_turn(session.bootstrap, topic, 50, session.profile.produce_s)
     session.expect(topic, 1, rate.count)
-    return rate_samples("unbatched_50_connections", rate, meter, command("unbatched"))
+    return rate_samples(
+        "unbatched_50_connections", rate, meter, command("unbatched"), goal="unbatched"
+    )
 
 
 def one_connection(session: Session) -> list[Sample]:
@@ -193,7 +199,51 @@ def one_connection(session: Session) -> list[Sample]:
             session.bootstrap, topic, (1, 100), limit, ONE_CONNECTION_WINDOW
         )
     session.expect(topic, 1, rate.count)
-    return rate_samples("unbatched_1_connection", rate, meter, command("one_connection"))
+    return rate_samples(
+        "unbatched_1_connection", rate, meter, command("one_connection"), goal="unbatched"
+    )
+
+
+def in_turn(connections: int, session: Session) -> list[Sample]:
+    """Send one 100-byte record per request from a number of connections that wait in between."""
+    topic = session.topic()
+    with session.metered() as meter:
+        rate = sockets.produce_in_turn(session.bootstrap, topic, connections, STEP_S)
+    session.expect(topic, 1, rate.count)
+    return _step(f"in_turn_{connections}", rate, meter)
+
+
+def sized(size: int, session: Session) -> list[Sample]:
+    """Produce prebuilt batches of messages of one size, each batch of 128 KiB or one message."""
+    topic = session.topic()
+    batch = (max(BATCH_BYTES // (size + 10), 1), size)
+    with session.metered() as meter:
+        rate = sockets.produce_pipelined(
+            session.bootstrap, topic, batch, (STEP_S, session.profile.bytes_max // BATCH_BYTES)
+        )
+    session.expect(topic, 1, rate.count)
+    return _step(f"size_{size}", rate, meter)
+
+
+def consumers(count: int, session: Session) -> list[Sample]:
+    """Have a number of consumers fetch the same topic at the same time, all of it each."""
+    topic, records = _source(session, "produce_socket_1k_acks1_os", 1024)
+    with session.metered() as meter, ThreadPoolExecutor(count) as readers:
+        began = time.perf_counter()
+        read = [
+            readers.submit(sockets.read_partition, session.bootstrap, topic, 0, records)
+            for _ in range(count)
+        ]
+        size = sum(one.result().size for one in read)
+        taken = time.perf_counter() - began
+    return _step(f"consumers_{count}", Rate(count * records, taken, size), meter)
+
+
+def _step(name: str, rate: Rate, meter: Meter) -> list[Sample]:
+    """Return one point of a curve."""
+    mb_s = rate.size / rate.seconds / 1e6
+    cost = (meter.cpu_s, meter.rss_mb, command(name))
+    return [Sample(name, rate.per_s, "msg/s", *cost, mb_s=mb_s)]
 
 
 def connections(session: Session) -> list[Sample]:
@@ -285,6 +335,18 @@ CASES = [
             partial(produce_partitions, count),
         )
         for count in (1, 10, 100, 1000)
+    ),
+    *(
+        Case(f"in_turn_{count}", f"{count} connections, one record each", partial(in_turn, count))
+        for count in (1, 10, 100, 1000)
+    ),
+    *(
+        Case(f"size_{size}", f"prebuilt batches of {size} B messages", partial(sized, size))
+        for size in (10, 100, 1_000, 10_000, 100_000)
+    ),
+    *(
+        Case(f"consumers_{count}", f"{count} consumers of one topic", partial(consumers, count))
+        for count in (1, 2, 4, 8)
     ),
     Case("framed", "the framed protocol: in, out, and latency", framed),
     Case("provider", "the provider's protocol: in, out, and latency", provider),

@@ -164,9 +164,6 @@ def _compared(
         _sample(f"{name}_latency.p50", percentiles[49], "ms"),
         _sample(f"{name}_latency.p99", percentiles[98], "ms"),
         *_samples(f"debezium_{kind}", theirs),
-        _sample(f"{name}.to_debezium", cost.per_s / theirs.per_s, "times"),
-        _sample(f"{name}.cpu_to_debezium", cost.cpu_us / theirs.cpu_us, "times"),
-        _sample(f"{name}.rss_to_debezium", cost.rss_mb / theirs.rss_mb, "times"),
     ]
 
 

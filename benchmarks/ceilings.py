@@ -1,6 +1,7 @@
 """What the machine can do at most: loopback, disk, memory and checksums, in the same run.
 
-A broker that moves every byte once cannot be faster than the slowest of them.
+A broker that moves every byte once cannot be faster than the slowest of them. `stored` is what a
+process can do at most that takes bytes from a connection and appends them to a file, and nothing else.
 """
 
 import os
@@ -27,6 +28,7 @@ def ceilings(session: Session) -> list[Sample]:
     directory = Path(session.peer.directory)
     measured = {
         "loopback": loopback(),
+        "stored": loopback(directory / "ceiling"),
         "disk": disk(directory / "ceiling", flush_bytes=0),
         "disk_flushed": disk(directory / "ceiling", flush_bytes=1 << 20),
         "copy": copy(),
@@ -39,8 +41,11 @@ def ceilings(session: Session) -> list[Sample]:
     ]
 
 
-def loopback() -> float:
-    """Return the bytes a second that one TCP connection carries from one thread to another."""
+def loopback(into: Path | None = None) -> float:
+    """Return the bytes a second that one TCP connection carries from one thread to another.
+
+    `into` names a file that the receiver appends everything to, as a broker must.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
     chunk = bytes(CHUNK)
 
@@ -53,13 +58,15 @@ def loopback() -> float:
     began = time.perf_counter()
     writing.start()
     receiver, _ = listener.accept()
-    buffer = bytearray(1 << 20)
-    while receiver.recv_into(buffer):
-        pass
+    with listener, receiver, (into or Path(os.devnull)).open("wb", buffering=0) as file:
+        buffer = memoryview(bytearray(1 << 20))
+        while count := receiver.recv_into(buffer):
+            if into is not None:
+                file.write(buffer[:count])
     took_s = time.perf_counter() - began
     writing.join()
-    receiver.close()
-    listener.close()
+    if into is not None:
+        into.unlink()
     return BYTES / took_s
 
 
@@ -82,7 +89,7 @@ def disk(path: Path, flush_bytes: int) -> float:
 
 def copy() -> float:
     """Return the bytes a second of copying memory that is not in a cache."""
-    source, target = bytes(64 << 20), bytearray(64 << 20)
+    source, target = bytes(64 << 20), memoryview(bytearray(64 << 20))
     target[:] = source
     began = time.perf_counter()
     for _ in range(8):

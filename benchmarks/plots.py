@@ -11,17 +11,25 @@ from typing import Any
 from benchmarks.peers import ROOT
 from benchmarks.report import OUT
 
-WIDTH, LABEL, ROW, MARGIN = 860, 300, 22, 16
+WIDTH, LABEL, WIDE_LABEL, ROW, MARGIN = 860, 300, 340, 22, 16
 GOOD, BAD, LINE = "#1d7a3f", "#b3261e", "#8a94a0"
 CURVE = (440, 260, 56)
 """Width, height and margin of a curve."""
+
+CURVES = {
+    "partitions": ("partitions_", "100 B messages/s over partitions", "msg/s"),
+    "sizes": ("size_", "messages/s over bytes of a message", "msg/s"),
+    "connections": ("in_turn_", "requests/s over connections that wait for answers", "requests/s"),
+    "consumers": ("consumers_", "1 KiB messages/s over consumers of one topic", "msg/s"),
+}
+"""Name of the picture: how its rows begin, its title and its unit."""
 
 Row = dict[str, Any]
 
 
 def bars(rows: Sequence[Row]) -> str:
     """Draw the ratio to the peer of each row; to the right of the line is better."""
-    shown = [(row["name"], goodness(row), row.get("met")) for row in rows if row.get("ratio")]
+    shown = [(_title(row), goodness(row), row.get("met")) for row in rows if row.get("ratio")]
     shown.sort(key=lambda one: -one[1])
     height = len(shown) * ROW + 2 * MARGIN + 20
     middle = LABEL + (WIDTH - LABEL - 60) / 2
@@ -33,15 +41,42 @@ def bars(rows: Sequence[Row]) -> str:
         colour = BAD if is_met is False else GOOD
         x, width = (middle, length) if length >= 0 else (middle + length, -length)
         parts.append(_text(LABEL - 8, y + 14, name, "end"))
-        parts.append(
-            f'<rect x="{x:.1f}" y="{y}" width="{max(width, 1):.1f}" height="16" fill="{colour}"/>'
-        )
+        parts.append(_bar(x, y, width, colour))
         at, anchor = (x + width + 5, "start") if length >= 0 else (x - 5, "end")
         parts.append(_text(at, y + 13, f"{value:.2f} times", anchor))
     parts.append(
         f'<path d="M{middle:.1f} {MARGIN + 6}V{height - MARGIN}" stroke="{LINE}" fill="none"/>'
     )
     return _picture(WIDTH, height, parts)
+
+
+def _title(row: Row) -> str:
+    """Return the name of a row, with its peer where that is not the one of the page."""
+    is_kafka = str(row["peer_name"]).startswith("Apache Kafka")
+    return str(row["name"]) if is_kafka else f"{row['name']} / {row['peer_name']}"
+
+
+def percentiles(rows: Sequence[Row]) -> str:
+    """Draw latencies, ours above the peer's; shorter is better."""
+    shown = [
+        (f"{_title(row)}, {whose}", float(row[side]), colour)
+        for row in rows
+        if ".p" in row["name"] and row["unit"] == "ms" and row.get("ours") and row.get("peer")
+        for whose, side, colour in (("ChordMQ", "ours", GOOD), (row["peer_name"], "peer", LINE))
+    ]
+    longest = max((value for _, value, _ in shown), default=1)
+    parts = []
+    for number, (name, value, colour) in enumerate(shown):
+        y = MARGIN + number * ROW + (number // 2) * 6
+        width = value / longest * (WIDTH - WIDE_LABEL - 90)
+        parts.append(_text(WIDE_LABEL - 8, y + 13, name, "end"))
+        parts.append(_bar(WIDE_LABEL, y, width, colour))
+        parts.append(_text(WIDE_LABEL + width + 5, y + 13, f"{value:.3g} ms", "start"))
+    return _picture(WIDTH, len(shown) * ROW + len(shown) * 3 + 2 * MARGIN, parts)
+
+
+def _bar(x: float, y: float, width: float, colour: str) -> str:
+    return f'<rect x="{x:.1f}" y="{y}" width="{max(width, 1):.1f}" height="16" fill="{colour}"/>'
 
 
 def goodness(row: Row) -> float:
@@ -68,6 +103,7 @@ def curve(title: str, points: Sequence[tuple[float, float, float | None]], unit:
     peers = " ".join(place(x, peer) for x, _, peer in points if peer is not None)
     parts = [
         _text(width / 2, 18, title, "middle"),
+        _text(width - margin, 36, "green: ChordMQ, grey: the peer", "end"),
         f'<polyline points="{peers}" stroke="{LINE}" fill="none" stroke-width="2"/>',
         f'<polyline points="{ours}" stroke="{GOOD}" fill="none" stroke-width="2"/>',
         _text(margin - 6, margin, f"{top:,.0f} {unit}", "start"),
@@ -110,10 +146,11 @@ def main() -> None:
     options = parser.parse_args()
     rows = json.loads(options.rows.read_text())
     (options.to / "performance_ratios.svg").write_text(bars(rows))
-    points = series(rows, "partitions_")
-    if len(points) > 1:
-        drawn = curve("100 B messages/s over partitions", points, "msg/s")
-        (options.to / "performance_partitions.svg").write_text(drawn)
+    (options.to / "performance_latency.svg").write_text(percentiles(rows))
+    for name, (prefix, title, unit) in CURVES.items():
+        points = series(rows, prefix)
+        if len(points) > 1:
+            (options.to / f"performance_{name}.svg").write_text(curve(title, points, unit))
 
 
 if __name__ == "__main__":

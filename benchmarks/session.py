@@ -110,9 +110,10 @@ class Session:
             _drop(path)
 
 
-def rate_samples(name: str, rate: Rate, meter: Meter, command: str) -> list[Sample]:
+def rate_samples(
+    name: str, rate: Rate, meter: Meter, command: str, goal: str = "produce"
+) -> list[Sample]:
     """Return the rate of a load in messages and what a gigabyte cost; every load has targets."""
-    goal = "consume" if name.startswith("consume") else "produce"
     per_gb = meter.cpu_s / (rate.size / GB)
     mb_s = rate.size / rate.seconds / 1e6
     cost = (meter.cpu_s, meter.rss_mb, command)

@@ -10,14 +10,13 @@ by clients that count and look at nothing else.
 import json
 import shutil
 import socket
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import pushed, sockets
 from benchmarks.peers import PeerFailed, free_port
+from benchmarks.servers import run_server
 from benchmarks.session import CountMismatch, Sample, Session
 from benchmarks.usage import usage_of
 
@@ -107,16 +106,16 @@ def _nats(directory: Path) -> list[Sample]:
         f'listen: "127.0.0.1:{port}"\njetstream {{ store_dir: "{directory}/nats" }}\n'
     )
     command = [_program("nats-server"), "-c", str(directory / "nats.conf")]
-    with _running(command, port) as process:
+    with run_server(command, port) as (_, pid):
         line = Line(port)
         line.until(b"\r\n")  # what the server says of itself
         line.send(b'CONNECT {"verbose":false,"pedantic":false}\r\nSUB answer.* 1\r\n')
         _ask(line, "STREAM.CREATE.bench", {"name": "bench", "subjects": ["b"], "storage": "file"})
-        before = usage_of(process.pid)
+        before = usage_of(pid)
         one = b"PUB b answer.p %d\r\n%b\r\n" % (SIZE, b"x" * SIZE)
         # Each answer is one message with its head; only heads begin so.
         written_s = _written_s(line, one * BLOCK, lambda data: data.count(b"MSG answer.p"))
-        after = usage_of(process.pid)
+        after = usage_of(pid)
         line.send(b"SUB all 2\r\n")
         settings = {"deliver_subject": "all", "deliver_policy": "all", "ack_policy": "none"}
         began = time.perf_counter()
@@ -150,12 +149,12 @@ def _redis(directory: Path) -> list[Sample]:
     command = [_program("redis-server")]
     for name, value in settings.items():
         command += [f"--{name}", str(value)]
-    with _running(command, port) as process:
+    with run_server(command, port) as (_, pid):
         line = Line(port)
         one = _resp("XADD", "bench", "*", "v", "x" * SIZE)
-        before = usage_of(process.pid)
+        before = usage_of(pid)
         written_s = _written_s(line, one * BLOCK, lambda data: data.count(b"$"))
-        after = usage_of(process.pid)
+        after = usage_of(pid)
         began = time.perf_counter()
         line.send(_resp("XRANGE", "bench", "-", "+"))
         found = 0
@@ -178,22 +177,3 @@ def _program(name: str) -> str:
     if found is None:
         raise PeerFailed(f"{name} is missing: python scripts/system_packages.py test")
     return found
-
-
-@contextmanager
-def _running(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + TIMEOUT_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                if time.monotonic() > deadline or process.poll() is not None:
-                    raise PeerFailed(f"{command[0]} does not answer") from None
-                time.sleep(0.05)
-        yield process
-    finally:
-        process.terminate()
-        process.wait()

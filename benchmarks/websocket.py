@@ -1,16 +1,26 @@
-"""Loads the WebSocket gateway with plain sockets: one producer to 100 clients, and latency."""
+"""Loads the WebSocket gateway with plain sockets: one producer to 100 clients, and latency.
+
+Beside it a server that only hands out and stores nothing (websocket_plain.py) gets the same.
+"""
 
 import json
 import selectors
 import socket
 import statistics
 import struct
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from benchmarks import sockets
+from benchmarks.peers import free_port
+from benchmarks.servers import Running, run_server
 from benchmarks.session import Sample, Session
+from benchmarks.usage import usage_of
 
 CLIENTS = 100
 MESSAGES = 20_000
@@ -72,30 +82,66 @@ def websocket(session: Session) -> list[Sample]:
     if not session.ours:
         return []
     port = int((Path(session.peer.directory) / "ports").read_text().split()[1])
-    return [*_fan_out(session, ("127.0.0.1", port)), *_latency(session, ("127.0.0.1", port))]
-
-
-def _fan_out(session: Session, address: tuple[str, int]) -> list[Sample]:
+    address = ("127.0.0.1", port)
     topic = session.topic()
+    produce = partial(
+        sockets.produce_pipelined,
+        session.bootstrap, topic, BATCH, (TIMEOUT_S, MESSAGES // BATCH[0]), WINDOW,
+    )  # fmt: skip
+    samples = _measure("websocket", (address, session.peer.pid), topic, produce)
+    with plain() as running:
+        samples += _measure("websockets", running, topic, partial(_burst, running[0]))
+    return samples
+
+
+def _measure(
+    name: str, running: Running, topic: str, produce: Callable[[], object]
+) -> list[Sample]:
+    address, pid = running
+    before = usage_of(pid)
+    rate = _fan_out(address, topic, produce)
+    after = usage_of(pid)
+    cost = (after.cpu_s - before.cpu_s, after.rss_mb, COMMAND)
+    percentiles = statistics.quantiles(_round_trips_ms(address, topic), n=100)
+    return [
+        Sample(f"{name}_fan_out_100", rate, "deliveries/s", *cost),
+        Sample(f"{name}_latency.p50", percentiles[49], "ms", *cost),
+        Sample(f"{name}_latency.p99", percentiles[98], "ms", *cost),
+    ]
+
+
+@contextmanager
+def plain() -> Iterator[Running]:
+    """Run the server that stores nothing, for the length of a block."""
+    port = free_port()
+    command = [sys.executable, "-m", "benchmarks.websocket_plain", str(port)]
+    with run_server(command, port) as found:
+        yield found
+
+
+def _burst(address: tuple[str, int]) -> None:
+    """Have the plain server send by itself, so that it has nothing to receive."""
+    client = Client(address)
+    client.send(type="publish", value="x" * BATCH[1], count=MESSAGES)
+    client.read_until(b'"published"')
+    client.socket.close()
+
+
+def _fan_out(address: tuple[str, int], topic: str, produce: Callable[[], object]) -> float:
+    """Return deliveries a second."""
     clients = [Client(address) for _ in range(CLIENTS)]
     for client in clients:
         client.send(type="subscribe", id=1, topic=topic)
         client.read_until(b'"subscribed"')
-    produce = threading.Thread(
-        target=sockets.produce_pipelined,
-        args=(session.bootstrap, topic, BATCH, (TIMEOUT_S, MESSAGES // BATCH[0]), WINDOW),
-    )
-    with session.metered() as meter:
-        began = time.perf_counter()
-        produce.start()
-        _read_all(clients, MESSAGES)
-        took_s = time.perf_counter() - began
-        produce.join()
+    producing = threading.Thread(target=produce)
+    began = time.perf_counter()
+    producing.start()
+    _read_all(clients, MESSAGES)
+    took_s = time.perf_counter() - began
+    producing.join()
     for client in clients:
         client.socket.close()
-    rate = CLIENTS * MESSAGES / took_s
-    cost = (meter.cpu_s, meter.rss_mb, COMMAND)
-    return [Sample("websocket_fan_out_100", rate, "deliveries/s", *cost)]
+    return CLIENTS * MESSAGES / took_s
 
 
 def _read_all(clients: list[Client], count: int) -> None:
@@ -112,26 +158,19 @@ def _read_all(clients: list[Client], count: int) -> None:
                     selector.unregister(key.fileobj)
 
 
-def _latency(session: Session, address: tuple[str, int]) -> list[Sample]:
+def _round_trips_ms(address: tuple[str, int], topic: str) -> list[float]:
     """Measure from the sending of a message to its arrival at another client."""
-    topic = session.topic()
     writer, reader = Client(address), Client(address)
     reader.send(type="subscribe", id=1, topic=topic)
     reader.read_until(b'"subscribed"')
     found_ms = []
-    with session.metered() as meter:
-        for number in range(ROUND_TRIPS):
-            began = time.perf_counter()
-            writer.send(type="publish", topic=topic, value="x" * 60)
-            while reader.count <= number:
-                reader.read()
-            found_ms.append((time.perf_counter() - began) * 1000)
-            writer.read_until(b'"published"')
+    for number in range(ROUND_TRIPS):
+        began = time.perf_counter()
+        writer.send(type="publish", topic=topic, value="x" * 60)
+        while reader.count <= number:
+            reader.read()
+        found_ms.append((time.perf_counter() - began) * 1000)
+        writer.read_until(b'"published"')
     writer.socket.close()
     reader.socket.close()
-    cost = (meter.cpu_s, meter.rss_mb, COMMAND)
-    percentiles = statistics.quantiles(found_ms, n=100)
-    return [
-        Sample("websocket_latency.p50", percentiles[49], "ms", *cost),
-        Sample("websocket_latency.p99", percentiles[98], "ms", *cost),
-    ]
+    return found_ms

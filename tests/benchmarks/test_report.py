@@ -26,9 +26,10 @@ def test_a_row_compares_the_medians_of_the_rounds() -> None:
 @pytest.mark.parametrize(
     ("goal", "ours", "met"),
     [
-        ("produce", 119.0, False), ("produce", 120.0, True), ("consume", 121.0, True),
-        ("latency", 50.0, True), ("latency", 51.0, False), ("cpu", 49.0, True),
-        ("memory", 15.0, True), ("memory", 16.0, False), ("start", 21.0, False),
+        ("produce", 149.0, False), ("produce", 150.0, True), ("consume", 151.0, True),
+        ("unbatched", 99.0, False), ("unbatched", 100.0, True),
+        ("latency", 30.0, True), ("latency", 31.0, False), ("cpu", 40.0, True),
+        ("memory", 10.0, True), ("memory", 11.0, False), ("start", 11.0, False),
     ],
 )  # fmt: skip
 def test_a_ratio_is_held_against_its_target(goal: str, ours: float, met: bool) -> None:
@@ -63,3 +64,34 @@ def test_a_rate_also_says_what_a_gigabyte_cost() -> None:
 
     assert (messages.value, messages.mb_s) == (500_000.0, 50.0)
     assert (cost.name, cost.value, cost.goal) == ("produce_x.cpu_per_gb", 5.0, "cpu")
+
+
+def test_a_front_is_compared_with_the_peers_of_its_own_case() -> None:
+    """X6: MQTT with mosquitto and amqtt, which are not the peer of the other cases."""
+    ours = [sample("mqtt_qos0", 90.0), sample("mosquitto_qos0", 10.0), sample("amqtt_qos0", 9.0)]
+
+    rows = report.rows([*ours, sample("shadow_updates", 5.0)], [])
+
+    found = [(row["name"], row["peer_name"], row["ratio"], row["met"]) for row in rows]
+    assert found == [
+        ("mqtt_qos0", "mosquitto", 9.0, True),
+        ("mqtt_qos0", "amqtt", 10.0, False),
+        ("shadow_updates", report.PEER_NAME, None, False),
+    ]
+
+
+def test_a_rate_is_shown_as_a_part_of_the_tightest_ceiling() -> None:
+    """X6: of what each byte has to pass; a flush counts only where the case waits for one."""
+    ceilings = {"loopback": 3000.0, "disk": 2000.0, "disk_flushed": 100.0, "stored": 900.0}
+    ours = [sample(f"ceiling.{name}", value) for name, value in ceilings.items()]
+    ours += [
+        Sample(name, 1.0, "msg/s", 0.0, 0.0, "command", mb_s=50.0)
+        for name in ("produce_1k_acks1_os", "produce_1k_acksall_disk", "consume_1k_tail")
+    ]
+
+    rows = {row["name"]: row["of_ceiling"] for row in report.rows(ours, [])}
+
+    assert rows["produce_1k_acks1_os"] == pytest.approx(50 / 900)
+    assert rows["produce_1k_acksall_disk"] == pytest.approx(50 / 100)
+    assert rows["consume_1k_tail"] == pytest.approx(50 / 3000)
+    assert rows["ceiling.disk"] is None
