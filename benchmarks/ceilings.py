@@ -1,7 +1,7 @@
 """What the machine can do at most: loopback, disk, memory and checksums, in the same run.
 
 A broker that moves every byte once cannot be faster than the slowest of them. `stored` is what a
-process can do at most that takes bytes from a connection and appends them to a file, and nothing else.
+process can do at most that only takes bytes from a connection and appends them to a file.
 """
 
 import os
