@@ -6,8 +6,6 @@ the file, where `${NAME:default}` stands for a variable of the environment, then
 """
 
 import dataclasses
-import difflib
-import ipaddress
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -244,6 +242,8 @@ def known() -> list[str]:
 
 def unknown(name: str) -> InvalidSetting:
     """Return the error for a name that is not a setting, with the nearest one that is."""
+    import difflib
+
     nearest = difflib.get_close_matches(name, known(), n=1)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
     return InvalidSetting(f"no setting is called {name!r}{hint}")
@@ -350,10 +350,14 @@ def _fronts() -> dict[str, type]:
 
 def is_loopback(host: str) -> bool:
     """Say whether only programs on this machine can reach the address."""
+    if host in ("127.0.0.1", "localhost"):
+        return True
+    import ipaddress
+
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return False
 
 
 def read(name: str, kind: Any, text: str) -> Any:

@@ -1,6 +1,5 @@
 """Structured logs: one line per event, a level per module that can change while the node runs."""
 
-import difflib
 import logging
 import re
 import sys
@@ -106,6 +105,8 @@ def check_level(module: str, level: object) -> None:
         raise InvalidSetting(f"no log level is called {level!r}; there are {', '.join(LEVELS)}")
     known = modules()
     if module not in known:
+        import difflib
+
         nearest = difflib.get_close_matches(module, known, n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
         raise InvalidSetting(f"no module is called {module!r}{hint}")

@@ -1,10 +1,10 @@
 """Builds the node from its configuration: what starts after what, and stops before what."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from http import HTTPStatus
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -18,41 +18,24 @@ from chordmq.broker.measures import broker_measures, login_measures
 from chordmq.broker.names import Names, read_rules
 from chordmq.broker.payloads import Payloads
 from chordmq.broker.security.auth import Authenticator
-from chordmq.broker.security.principal import Principal
 from chordmq.broker.security.users import Users
 from chordmq.broker.tracing import watch
 from chordmq.clock import Clock
 from chordmq.cluster.state import Endpoint
-from chordmq.config import Config, demands_login, is_loopback, knows_certificates
+from chordmq.config import Config, knows_certificates
 from chordmq.errors import BrokerIdTaken, CannotStart, ShuttingDown, sole_fault
-from chordmq.fronts.admin.app import Admin, application
-from chordmq.fronts.admin.call import Shared
-from chordmq.fronts.admin.connection import HttpFront, Successor
-from chordmq.fronts.admin.http3 import Http3
-from chordmq.fronts.admin.login import Door, is_local_name
-from chordmq.fronts.admin.measures import http_measures
-from chordmq.fronts.admin.tracing import traced as traced_http
-from chordmq.fronts.amqp.connection import open_amqp
-from chordmq.fronts.amqp1.connection import open_amqp1
-from chordmq.fronts.capnp.front import open_capnp
-from chordmq.fronts.framed.connection import open_framed
-from chordmq.fronts.grpc.front import open_grpc
 from chordmq.fronts.kafka.call import KafkaFront
 from chordmq.fronts.kafka.connection import KafkaConnection
 from chordmq.fronts.kafka.measures import kafka_measures
 from chordmq.fronts.kafka.tracing import traced as traced_kafka
 from chordmq.fronts.listener import Listener
+from chordmq.fronts.lobby import Lobby
 from chordmq.fronts.measures import listener_measures
-from chordmq.fronts.mqtt.front import MqttFront
-from chordmq.fronts.mqtt.gate import mqtt_connection, serve_visitors
-from chordmq.fronts.mqtt.measures import mqtt_measures
 from chordmq.fronts.mqtt.settings import listeners as mqtt_listeners
 from chordmq.fronts.obstacles import obstacle
-from chordmq.fronts.opening import Open, Opening
+from chordmq.fronts.opening import Connect, Opening
 from chordmq.fronts.peer.connection import PeerConnection
-from chordmq.fronts.provider.connection import open_provider
-from chordmq.fronts.websocket.front import WebSocketFront
-from chordmq.fronts.websocket.measures import websocket_measures
+from chordmq.fronts.rpc.settings import RpcSettings
 from chordmq.iot.measures import device_measures
 from chordmq.iot.opening import open_devices
 from chordmq.iot.service import Devices
@@ -63,18 +46,21 @@ from chordmq.storage.metadata.directory import boot_id, is_suspect, suspect, tru
 from chordmq.version import VERSION
 
 if TYPE_CHECKING:
-    from websockets.http11 import Request
+    from chordmq.fronts.mqtt.front import MqttFront
+    from chordmq.topology.pipes import Pipes
+    from chordmq.web import Web
 
 HTTP_CLOSE_TIMEOUT_S = 1.0
 
-FRONTS: dict[str, Open] = {
-    "framed": open_framed,
-    "provider": open_provider,
-    "capnp": open_capnp,
-    "grpc": open_grpc,
-    "amqp": partial(open_amqp, newer=open_amqp1),
+FRONTS = {
+    "framed": ("chordmq.fronts.framed.connection", "open_framed"),
+    "provider": ("chordmq.fronts.provider.connection", "open_provider"),
+    "capnp": ("chordmq.fronts.capnp.front", "open_capnp"),
+    "grpc": ("chordmq.fronts.grpc.front", "open_grpc"),
+    "amqp": ("chordmq.fronts.amqp_versions", "open_amqp_versions"),
 }
-"""The fronts that have a listener and nothing else of the node's; settings by the same name."""
+"""The fronts that have a listener and nothing else of the node's: what opens them, by the name of
+their settings."""
 
 log = structlog.get_logger(__name__)
 
@@ -109,8 +95,9 @@ class Node:
             for name, settings in mqtt_listeners(config.mqtt).items()
         }
         self.mqtt: MqttFront | None = None
+        self._opening_mqtt = asyncio.Lock()
         self.names = Names(read_rules(config.names.rules))
-        self.websocket = self._websocket()
+        self.web: Web | None = None
         self.metrics = Metrics()
         self.tracing = config.tracing.open()
         self.broker: Broker
@@ -118,7 +105,7 @@ class Node:
         self.extensions = extensions.Extensions()
         self.authenticator: Authenticator | None = None
         self._tasks: asyncio.TaskGroup
-        self._http_shared: Shared
+        self.pipes: Pipes | None = None
         self._stands_in_the_way = "the node is starting"
         self._started_ms = clock.now_ms()
 
@@ -133,11 +120,12 @@ class Node:
         await self._open_audit(stack)
         await self._open_permissions()
         await self._open_kafka(stack)
+        self._open_queues(stack)
         for name in FRONTS:
             await self._open_front(name, stack)
         await self._open_mqtt(stack)
         self._open_devices(stack)
-        self._open_websocket(stack)
+        self._follow_changes(stack)
         await self._open_fronts(stack)
         await self._appear(stack)
         self._open_apps(stack)
@@ -172,7 +160,9 @@ class Node:
         scheme = "https" if self.config.http.tls.is_on else "http"
         address = f"{scheme}://{host}:{port}"
         pipes = Pipes(self.config.pipes, self.broker, self.config.data_dir, address)
-        self._http_shared.pipes = pipes
+        self.pipes = pipes
+        if self.web is not None:
+            self.web.shared.pipes = pipes
         self.metrics.add(pipes.measures)
         self._run(pipes.run(), stack)
 
@@ -200,7 +190,7 @@ class Node:
             "partitions": sum(len(topic.partitions) for topic in self.broker.topics),
         }
 
-    def _serving_broker(self) -> Broker:
+    def serving_broker(self) -> Broker:
         """Return the broker, or raise ShuttingDown with the reason why clients are not served."""
         if self._stands_in_the_way:
             raise ShuttingDown(self._stands_in_the_way)
@@ -220,29 +210,21 @@ class Node:
         peers = [self.peer] if self.config.cluster.is_on else []
         listeners = [self.kafka, self.http, *self.fronts.values(), *peers]
         self.metrics.add(lambda: listener_measures(listeners))
-        door = Door(
-            demands_login(self.config, self.config.http),
-            lambda: self.authenticator,
-            # The broker is there before anybody can be authenticated.
-            lambda: self.broker.audit if self.authenticator else None,
-            checks_names=is_loopback(self.config.http.host),
-        )
-        self._http_shared = shared = Shared(
-            broker=self._serving_broker, settings=self.config.http, devices=lambda: self.devices
-        )
-        admin = Admin(
-            metrics=self.metrics, waiting=self.waiting, info=self.info, door=door, shared=shared,
-            outermost=traced_http(self.tracing, self.clock),
-        )  # fmt: skip
-        site = application(admin)
-        front = HttpFront(self.http, site, self._upgrade)
-        self.metrics.add(lambda: http_measures(front, shared))
-        await self._listen(self.http, front.connect)
+        has_http3 = bool(self.config.http.http3_port)
+        await self._listen_late(self.http, self._open_web, at_once=has_http3)
         stack.push_async_callback(self.http.close, HTTP_CLOSE_TIMEOUT_S)
-        if self.config.http.http3_port:
-            http3 = Http3(site, self.config.http)
+        if has_http3:
+            assert self.web is not None
+            http3 = self.web.http3()
             self._tasks.create_task(http3.run())
             stack.callback(http3.close)
+
+    async def _open_web(self) -> Connect:
+        await asyncio.to_thread(import_module, "chordmq.web")
+        from chordmq.web import Web
+
+        self.web = Web(self)
+        return self.web.connect
 
     async def _open_broker(self, stack: AsyncExitStack) -> None:
         self._stands_in_the_way = "the logs are being recovered"
@@ -305,7 +287,8 @@ class Node:
         exit_at_once(error)
 
     async def _open_peer(self, clustering: Clustering, stack: AsyncExitStack) -> None:
-        clustering.carry(self._http_shared.deputy)
+        assert self.web is not None  # for in a cluster no front is opened late
+        clustering.carry(self.web.shared.deputy)
         self._run(clustering.run(), stack)
         self.metrics.add(clustering.measures)
         await self._listen(
@@ -388,16 +371,28 @@ class Node:
         await self._listen(self.kafka, lambda: KafkaConnection(front))
         stack.push_async_callback(self.kafka.close, self.config.shutdown_timeout_s)
 
+    def _open_queues(self, stack: AsyncExitStack) -> None:
+        """Look after queues, also while nobody comes to them."""
+        self.broker.queues.open(self.names, self.config.amqp.vhosts)
+        stack.push_async_callback(self.broker.queues.settle)
+
     async def _open_front(self, name: str, stack: AsyncExitStack) -> None:
         listener = self.fronts[name]
-        opening = Opening(
-            self.broker, listener, self.authenticator, self.metrics, self.names, closing=stack
-        )
-        connect = FRONTS[name](opening)
-        if connect is None:
+        if isinstance(listener.settings, RpcSettings) and not listener.settings.is_wanted(name):
             del self.fronts[name]
             return
-        await self._listen(listener, connect)
+        late = await stack.enter_async_context(AsyncExitStack())
+        opening = Opening(
+            self.broker, listener, self.authenticator, self.metrics, self.names, closing=late
+        )
+
+        async def open_front() -> Connect:
+            module, function = FRONTS[name]
+            loaded = await asyncio.to_thread(import_module, module)
+            connect: Connect = getattr(loaded, function)(opening)
+            return connect
+
+        await self._listen_late(listener, open_front)
         stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
 
     async def _open_mqtt(self, stack: AsyncExitStack) -> None:
@@ -405,18 +400,43 @@ class Node:
         broker = self.broker
         await broker.sessions.loaded.wait()
         await broker.retained.loaded.wait()
-        self.mqtt = front = MqttFront(broker, self.config.mqtt, self.names, self.authenticator)
+        self._mqtt_closing = await stack.enter_async_context(AsyncExitStack())
+        has_sessions = broker.sessions.is_any_unclaimed or any(broker.cursors.groups())
+        for name in mqtt_listeners(self.config.mqtt):
+            listener = self.fronts[name]
+            await self._listen_late(
+                listener, partial(self._open_mqtt_listener, listener), has_sessions
+            )
+            stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
+
+    async def _open_mqtt_listener(self, listener: Listener) -> Connect:
+        front = await self.mqtt_front()
+        from chordmq.fronts.mqtt.gate import mqtt_connection, serve_visitors
+
+        serve_visitors(front, listener)
+        return partial(mqtt_connection, front, listener)
+
+    async def mqtt_front(self) -> "MqttFront":
+        """Return what all MQTT clients share, opened for the first of them."""
+        async with self._opening_mqtt:
+            if self.mqtt is None:
+                await asyncio.to_thread(import_module, "chordmq.fronts.mqtt.gate")
+                self.mqtt = await self._opened_mqtt(self._mqtt_closing)
+            return self.mqtt
+
+    async def _opened_mqtt(self, stack: AsyncExitStack) -> "MqttFront":
+        from chordmq.fronts.mqtt.front import MqttFront
+        from chordmq.fronts.mqtt.measures import mqtt_measures
+
+        broker = self.broker
+        front = MqttFront(broker, self.config.mqtt, self.names, self.authenticator)
         self.metrics.add(lambda: mqtt_measures(front))
         broker.topics.watchers.append(front.look_again)
         broker.permissions.listeners.append(front.look_again)
         self._run(front.run(), stack)
         await front.ready.wait()
         stack.push_async_callback(front.close)
-        for name in mqtt_listeners(self.config.mqtt):
-            listener = self.fronts[name]
-            serve_visitors(front, listener)
-            await self._listen(listener, partial(mqtt_connection, front, listener))
-            stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
+        return front
 
     def _open_devices(self, stack: AsyncExitStack) -> None:
         """Look after devices for as long as their clients can reach the node."""
@@ -426,52 +446,33 @@ class Node:
         self.metrics.add(lambda: device_measures(self.devices))
         self._run(self.devices.run(), stack)
 
-    def _websocket(self) -> WebSocketFront:
-        config = self.config
-        is_open = not demands_login(config, config.http)
-        checks_names = is_open and is_loopback(config.http.host)
-        return WebSocketFront(
-            broker=self._serving_broker,
-            listener=self.http,
-            settings=config.websocket,
-            names=self.names,
-            authenticator=lambda: self.authenticator,
-            is_closed=not is_open,
-            knows_name=lambda host: not checks_names or is_local_name(host),
-        )
+    def _follow_changes(self, stack: AsyncExitStack) -> None:
+        """Tell WebSockets of changes; their clients leave before the broker does."""
+        self.broker.topics.watchers.append(self._look_again)
+        self.broker.permissions.listeners.append(self._look_again)
+        stack.callback(self._part_from_websockets)
 
-    def _upgrade(self, host: str, certified: Principal, path: str) -> Successor:
-        # With the first client that asks, for a start should take no longer than it must.
-        from chordmq.fronts.mqtt.websocket import PATH, MqttWebSocket
-        from chordmq.fronts.websocket.connection import WebSocketConnection
+    def _look_again(self, *_: object) -> None:
+        if self.web is not None:
+            self.web.websocket.look_again()
 
-        if path == PATH and self.mqtt is not None:
-            return MqttWebSocket(self.mqtt, self.http, (host, certified), self._turned)
-        return WebSocketConnection(self.websocket, host, certified)
+    def _part_from_websockets(self) -> None:
+        if self.web is not None:
+            self.web.websocket.close()
 
-    def _turned(self, request: "Request") -> tuple[HTTPStatus, str] | None:
-        """Return why a page may not connect over WebSockets."""
-        from chordmq.fronts.websocket.handshake import Turned, check_origin
-
-        try:
-            self._serving_broker()
-            check_origin(self.websocket, request)
-        except ShuttingDown as error:
-            return HTTPStatus.SERVICE_UNAVAILABLE, str(error)
-        except Turned as refusal:
-            return refusal.status, str(refusal)
-        return None
-
-    def _open_websocket(self, stack: AsyncExitStack) -> None:
-        """Serve WebSockets on HTTP's listener; their clients leave before the broker does."""
-        self.metrics.add(lambda: websocket_measures(self.websocket))
-        self.broker.topics.watchers.append(self.websocket.look_again)
-        self.broker.permissions.listeners.append(self.websocket.look_again)
-        stack.callback(self.websocket.close)
-
-    async def _listen(
-        self, listener: Listener, connect: Callable[[], asyncio.BaseProtocol]
+    async def _listen_late(
+        self,
+        listener: Listener,
+        open_front: Callable[[], Awaitable[Connect]],
+        at_once: bool = False,
     ) -> None:
+        """Listen; what serves clients is opened when the first one comes, or else at once."""
+        connect = Lobby(listener, open_front).connect
+        if at_once or self.config.cluster.is_on:
+            connect = await open_front()
+        await self._listen(listener, connect)
+
+    async def _listen(self, listener: Listener, connect: Connect) -> None:
         self._tasks.create_task(listener.run())
         try:
             await listener.open(connect)

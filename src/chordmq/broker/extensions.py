@@ -8,7 +8,6 @@ by its name: a node that runs without a check that somebody relies on is worse t
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +16,8 @@ from chordmq.errors import CannotStart
 from chordmq.records.record import NewRecord, Record
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from chordmq.broker.broker import Broker
 
 INTERCEPTORS = "chordmq.interceptors"
@@ -85,7 +86,7 @@ GROUPS: dict[str, type] = {
 }
 """Entry point groups, and what each of their extensions must be able to do."""
 
-Installed = Callable[[], Iterable[EntryPoint]]
+Installed = Callable[[], Iterable["EntryPoint"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,10 @@ class Extensions:
     fronts: dict[str, Front] = field(default_factory=dict)
 
 
-def installed() -> list[EntryPoint]:
+def installed() -> "list[EntryPoint]":
     """Return every extension of an installed package."""
+    from importlib.metadata import entry_points
+
     return [entry for group in GROUPS for entry in entry_points(group=group)]
 
 
@@ -125,7 +128,7 @@ def load(
     return extensions
 
 
-def _made(entry: EntryPoint, settings: Mapping[str, str]) -> Any:
+def _made(entry: "EntryPoint", settings: Mapping[str, str]) -> Any:
     try:
         extension = entry.load()(dict(settings))
     except Exception as error:  # whatever a foreign package does wrong is its own fault

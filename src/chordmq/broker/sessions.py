@@ -213,6 +213,11 @@ class Sessions:
         """Take note that partitions of the log may have come, or changed their leader."""
         self._log.look_again()
 
+    @property
+    def is_any_unclaimed(self) -> bool:
+        """Return whether there are sessions that nobody looks after yet."""
+        return any(kept.asked for kept in self._unclaimed.values())
+
     async def follow(self, keeper: Keeper) -> None:
         """Have sessions looked after, those that are read already and those to come."""
         self._keeper = keeper

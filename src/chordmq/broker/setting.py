@@ -1,7 +1,6 @@
 """One declared setting: its type, range, default and purpose, and how its text is read."""
 
 import dataclasses
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -255,6 +254,8 @@ def unknown(name: str, known: Iterable[str]) -> InvalidSetting:
     """Return the error for a name that nothing has, with the one probably meant."""
     nearest = []
     if len(name) <= NAME_LENGTH_MAX:  # comparing takes time that grows with the length
+        import difflib
+
         nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     return InvalidSetting(f"Unknown configuration name: {name}{hint}")

@@ -173,6 +173,11 @@ class Listener:
             self.settings.advertised_port or self.port,
         )
 
+    @property
+    def is_closed(self) -> bool:
+        """Return whether all connections are closed, and no more are taken."""
+        return self._closed.is_set()
+
     async def open(self, connect: Callable[[], asyncio.BaseProtocol]) -> None:
         """Begin to listen; each client gets a protocol from `connect`."""
         if self.certificates is not None:

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 
 class BadModels(ValueError):
     """A file of device models says something that cannot be used."""
@@ -105,6 +103,8 @@ def read_models(path: Path | None) -> Models:
     """Return the built-in tables, with what a file says on top."""
     if path is None:
         return Models()
+    import yaml
+
     try:
         said = yaml.safe_load(path.read_text()) or {}
         models = Models(

@@ -16,9 +16,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from crc32c import crc32c
-
 from chordmq.errors import CorruptBatch, UnsupportedFormat
+from chordmq.records.checksum import crc32c
 
 HEADER_SIZE = 61
 MAGIC = 2

@@ -9,9 +9,8 @@ Batches pass on from cluster to cluster with their origin, so each record has on
 import hashlib
 import struct
 
-from crc32c import crc32c
-
 from chordmq.records.batch import CRC_START, TRANSACTIONAL, BatchHeader
+from chordmq.records.checksum import crc32c
 
 NO_PRODUCER = -1
 OFFSET_BITS = 48

@@ -10,8 +10,6 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from chordmq.errors import CorruptBatch
 from chordmq.records.batch import (
     COMPRESSION_MASK,
@@ -24,6 +22,7 @@ from chordmq.records.batch import (
     head,
     read_header,
 )
+from chordmq.records.checksum import crc32c
 from chordmq.records.compression import (
     DECOMPRESSED_BYTES_MAX,
     Buffer,

@@ -7,8 +7,7 @@ the lines above in hexadecimal. It is replaced as a whole, and only when an epoc
 from bisect import bisect_right
 from pathlib import Path
 
-from crc32c import crc32c
-
+from chordmq.records.checksum import crc32c
 from chordmq.storage import files
 
 FILE_NAME = "leader-epoch-checkpoint"

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from chordmq.errors import CorruptBatch, StorageFailed
 from chordmq.records.batch import (
     CRC_START,
@@ -23,6 +21,7 @@ from chordmq.records.batch import (
     BatchHeader,
     read_header,
 )
+from chordmq.records.checksum import crc32c
 from chordmq.storage import files
 from chordmq.storage.epochs import Epochs
 from chordmq.storage.index import START, Index, Place, SealedIndex

@@ -7,8 +7,7 @@ it; those are the broker's own and opaque here. The newest two are kept.
 import struct
 from pathlib import Path
 
-from crc32c import crc32c
-
+from chordmq.records.checksum import crc32c
 from chordmq.storage import files
 
 SUFFIX = ".snapshot"

@@ -7,8 +7,7 @@ of the lines above in hexadecimal. It may be old: what it says was committed, an
 from collections.abc import Mapping
 from pathlib import Path
 
-from crc32c import crc32c
-
+from chordmq.records.checksum import crc32c
 from chordmq.storage import files
 
 FILE_NAME = "high-watermarks"

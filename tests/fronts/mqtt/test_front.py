@@ -16,8 +16,7 @@ async def test_a_log_topic_that_is_made_while_a_filter_waits_for_other_nodes_is_
 ) -> None:
     """E3: other nodes say where what they lead ends, and may take their time."""
     async with running(config(tmp_path), SystemClock()) as node:
-        front, topics = node.mqtt, node.broker.topics
-        assert front is not None
+        front, topics = await node.mqtt_front(), node.broker.topics
         await topics.create("a.old", 1)
         answer, asked, may_answer = node.broker.bounds.of, asyncio.Event(), asyncio.Event()
 

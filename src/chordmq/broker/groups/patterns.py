@@ -3,8 +3,6 @@
 from functools import lru_cache
 from typing import Any
 
-import re2
-
 from chordmq.errors import InvalidPattern
 
 PATTERN_LENGTH_MAX = 4096
@@ -25,6 +23,8 @@ def check_pattern(pattern: str) -> None:
 def _compiled(pattern: str) -> Any:
     if len(pattern) > PATTERN_LENGTH_MAX:
         raise InvalidPattern(f"the pattern is longer than {PATTERN_LENGTH_MAX} characters")
+    import re2  # with the first pattern: it takes more memory than all groups together
+
     options = re2.Options()
     options.log_errors = False
     options.max_mem = MEMORY_BYTES_MAX

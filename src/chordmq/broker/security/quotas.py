@@ -8,7 +8,6 @@ large the pieces are. Nothing here reads a clock.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from ipaddress import ip_address
 
 from chordmq.errors import InvalidRequest
 
@@ -194,6 +193,8 @@ def _check_address(entity: Entity) -> None:
         raise InvalidRequest("A quota of an address cannot be one of a user or client id as well.")
     if entity.ip == DEFAULT:
         return
+    from ipaddress import ip_address
+
     try:
         is_plain = str(ip_address(entity.ip)) == entity.ip
     except ValueError:

@@ -435,11 +435,9 @@ def open_amqp(opening: Opening, newer: Open | None = None) -> Connect:
     settings = opening.listener.settings
     assert isinstance(settings, AmqpSettings)
     queues = opening.broker.queues
-    queues.open(opening.names, settings.vhosts)
     front = AmqpFront(opening.broker, opening.listener, settings, queues, opening.authenticator)
     front.newer = None if newer is None else newer(opening)
     opening.metrics.add(lambda: amqp_measures(front))
-    opening.closing.push_async_callback(queues.settle)
     queues.on_unloaded.append(front.send_away)
     tunnels = opening.broker.tunnels
     if tunnels is None:

@@ -1,7 +1,6 @@
 """The Cap'n Proto front: a listener, and a process behind it that starts with the first client."""
 
 import asyncio
-import importlib.util
 import socket
 
 from chordmq.codecs.capnp.framing import Framing
@@ -11,14 +10,8 @@ from chordmq.fronts.opening import Connect, Opening
 from chordmq.fronts.rpc.front import RpcFront, opened
 from chordmq.fronts.rpc.relay import Relay
 
-LIBRARY = "capnp"
 LOGIN_FRAME_SIZE_MAX = 64 * 1024
 """Bytes that a call may have before the client has logged in."""
-
-
-def is_installed() -> bool:
-    """Say whether the extra `chordmq[capnp]` is installed."""
-    return importlib.util.find_spec(LIBRARY) is not None
 
 
 class CapnpFront:
@@ -70,11 +63,8 @@ class CapnpFront:
             return self._process
 
 
-def open_capnp(opening: Opening) -> Connect | None:
-    """Open the front, if it is to be there."""
-    rpc = opened("capnp", opening, is_installed=is_installed())
-    if rpc is None:
-        return None
-    front = CapnpFront(rpc)
+def open_capnp(opening: Opening) -> Connect:
+    """Begin to serve clients."""
+    front = CapnpFront(opened("capnp", opening))
     opening.closing.push_async_callback(front.close)
     return front.connection

@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import importlib.util
 import itertools
 import os
 import socket
@@ -14,16 +13,6 @@ from chordmq.fronts.rpc.relay import Relay, Unframed
 
 if TYPE_CHECKING:
     from chordmq.fronts.grpc.server import GrpcServer
-
-LIBRARIES = ("grpc", "grpc_health", "grpc_reflection", "google.protobuf")
-
-
-def is_installed() -> bool:
-    """Say whether the extra `chordmq[grpc]` is installed."""
-    try:
-        return all(importlib.util.find_spec(name) is not None for name in LIBRARIES)
-    except ModuleNotFoundError:
-        return False
 
 
 class GrpcFront:
@@ -82,11 +71,8 @@ class GrpcFront:
         return server
 
 
-def open_grpc(opening: Opening) -> Connect | None:
-    """Open the front, if it is to be there."""
-    rpc = opened("grpc", opening, is_installed=is_installed())
-    if rpc is None:
-        return None
-    front = GrpcFront(rpc)
+def open_grpc(opening: Opening) -> Connect:
+    """Begin to serve clients."""
+    front = GrpcFront(opened("grpc", opening))
     opening.closing.push_async_callback(front.close)
     return front.connection

@@ -3,21 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import structlog
-
 from chordmq.broker.appends import Appends
 from chordmq.broker.broker import Broker
 from chordmq.broker.names import Names
 from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
-from chordmq.errors import AuthenticationFailed, CannotStart, ShuttingDown
+from chordmq.errors import AuthenticationFailed, ShuttingDown
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.opening import Opening
 from chordmq.fronts.rpc.session import STOPPING, Session
 from chordmq.fronts.rpc.settings import RpcSettings
 from chordmq.metrics import Metric, counter, gauge
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,19 +92,10 @@ class RpcFront:
         yield gauge(f"{prefix}_subscriptions", "Subscriptions open.", subscriptions)
 
 
-def opened(name: str, opening: Opening, *, is_installed: bool) -> RpcFront | None:
-    """Return a front, or None if it is not to be there; raise CannotStart if it cannot be."""
+def opened(name: str, opening: Opening) -> RpcFront:
+    """Return a front that follows what changes in the node."""
     settings = opening.listener.settings
     assert isinstance(settings, RpcSettings)
-    if not is_installed and settings.enabled == "on":
-        raise CannotStart(
-            f"{name}.enabled is on, and its libraries are not installed: "
-            f"pip install 'chordmq[{name}]', or set {name}.enabled=auto."
-        )
-    if not is_installed or settings.enabled == "off":
-        reason = "" if settings.enabled == "off" else f"install chordmq[{name}] to have it"
-        log.info("front is off", front=name, reason=reason or f"{name}.enabled is off")
-        return None
     front = RpcFront(
         name=name,
         broker=opening.broker,
