@@ -16,16 +16,8 @@ from chordmq.fronts.kafka.fetch_session import FetchSession
 from chordmq.fronts.kafka.gathering import Gathering
 from chordmq.fronts.kafka.sasl_session import SaslSession
 from chordmq.fronts.kafka.share_session import ShareSessions
+from chordmq.fronts.kafka.usage import Usage
 from chordmq.fronts.listener import Listener
-
-
-@dataclass(slots=True)
-class Usage:
-    """How often an API was called, and how long the event loop worked on it."""
-
-    requests: int = 0
-    failures: int = 0
-    busy_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -49,7 +41,9 @@ class KafkaFront:
     """
 
     def __post_init__(self) -> None:
-        self.gathering = Gathering() if self.answer is None else None
+        self.gathering = None
+        if self.answer is None:
+            self.gathering = Gathering(self.usage, self.listener.clock)
 
 
 @dataclass(slots=True)

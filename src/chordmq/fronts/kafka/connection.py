@@ -16,12 +16,13 @@ from chordmq.codecs.frames import FrameReader
 from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
 from chordmq.codecs.kafka.throttle import stamp
 from chordmq.errors import ChordMQError, DecodeError
-from chordmq.fronts.kafka.call import Call, Client, KafkaFront, Usage
+from chordmq.fronts.kafka.call import Call, Client, KafkaFront
 from chordmq.fronts.kafka.dispatch import APIS, PRODUCE, Api, Buffers, answer, refuse_version
 from chordmq.fronts.kafka.produce import SmallProduce
 from chordmq.fronts.kafka.sasl import authenticate
 from chordmq.fronts.kafka.sasl_session import SASL_AUTHENTICATE, SaslSession, State
 from chordmq.fronts.kafka.throttle import Throttle
+from chordmq.fronts.kafka.usage import Usage
 
 log = structlog.get_logger(__name__)
 

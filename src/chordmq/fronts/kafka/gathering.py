@@ -12,11 +12,14 @@ import structlog
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.shared import Appended
+from chordmq.clock import Clock
 from chordmq.codecs.kafka.produce import PartitionAnswer
 from chordmq.errors import ChordMQError
+from chordmq.fronts.kafka.usage import Usage
 
 log = structlog.get_logger(__name__)
 
+PRODUCE: Final = 0
 SMALL: Final = 16 * 1024
 """Bytes of a request that is gathered; copying a larger one costs more than its own write."""
 GATHERED_MAX: Final = 1 << 20
@@ -63,7 +66,9 @@ class Batch(NamedTuple):
 class Gathering:
     """What the clients of one listener have sent in this turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, usage: dict[int, Usage], clock: Clock) -> None:
+        self._usage = usage
+        self._clock = clock
         self._batches: dict[Partition, list[tuple[Request, Batch]]] = {}
         self._requests: list[Request] = []
         self._askers: dict[Asker, None] = {}
@@ -109,7 +114,9 @@ class Gathering:
     def _end_turn(self) -> None:
         """Append what is left, and let the clients go on, all in one pass."""
         self._is_due = False
+        started = self._clock.monotonic_s()
         self.write()
+        self._usage.setdefault(PRODUCE, Usage()).busy_s += self._clock.monotonic_s() - started
         askers, self._askers = self._askers, {}
         for asker in askers:
             asker.proceed()

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 
-from chordmq.fronts.kafka.call import KafkaFront, Usage
+from chordmq.fronts.kafka.call import KafkaFront
 from chordmq.fronts.kafka.dispatch import APIS
+from chordmq.fronts.kafka.usage import Usage
 from chordmq.metrics import Metric, counter
 
 
