@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import java_tools, load, report, sockets
+from benchmarks import java_tools, load, report, soak, sockets
 from benchmarks.usage import usage_of
 from tests.running_node import RunningNode
 
@@ -44,6 +44,16 @@ def test_latency_is_measured_for_every_message(node: RunningNode, name: str) -> 
     found = load.latencies(node.bootstrap, name, rate=200, seconds=2.0)
 
     assert 0 < found.p50 <= found.p99 <= found.p999
+
+
+def test_a_soak_accounts_for_every_message(node: RunningNode, name: str) -> None:
+    """X6: what was acknowledged is received once and in order, with the node's memory beside it."""
+    rows, faults = soak.soak(node, name, 2_000, 2.0)
+
+    assert faults == []
+    assert rows[-1]["received"] > 0
+    assert rows[-1]["under_way"] == 0
+    assert rows[-1]["rss_mb"] > 0
 
 
 def test_many_connections_are_all_answered_while_all_are_open(node: RunningNode) -> None:
