@@ -9,7 +9,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -21,6 +21,7 @@ from chordmq.broker.security.permissions import AclSettings
 from chordmq.broker.settings import BrokerSettings, broker_settings, topic_names
 from chordmq.client.hosting_settings import AppsSettings
 from chordmq.cluster.settings import ClusterSettings
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.fronts.amqp.settings import AmqpSettings

@@ -4,13 +4,14 @@ import logging
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 
 LEVELS = ("debug", "info", "warning", "error", "critical")

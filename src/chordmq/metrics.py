@@ -6,9 +6,10 @@ is called only when somebody asks for the metrics, and reads them.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
+
+from chordmq.dataclass import dataclass
 
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family

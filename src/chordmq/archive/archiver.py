@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from chordmq.archive.table import SCHEMA, Archive
 from chordmq.client.bulk import Bulk, OffsetRange
 from chordmq.client.offsets import EARLIEST_TIME, LATEST_TIME
 from chordmq.clock import Clock, SystemClock
+from chordmq.dataclass import dataclass
 from chordmq.records.columns import read_columns
 
 ROWS_PER_FILE_MAX = 2_000_000

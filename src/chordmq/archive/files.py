@@ -1,7 +1,6 @@
 """The Parquet files of an archived topic: which offsets each may have, and their rows in order."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chordmq.client.bulk import OffsetRange
+from chordmq.dataclass import dataclass
 
 SUFFIX = ".parquet"
 MOMENT = pa.timestamp("ms", tz="UTC")

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from chordmq.client.bulk import OffsetRange
 from chordmq.client.connection import ConnectionSettings
 from chordmq.client.producer import Producer
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 from chordmq.records.record import NewRecord
 
 ROWS_AT_ONCE = 5_000

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table import FileScanTask, Table
 
 from chordmq.archive.files import SUFFIX, ArchivedFile, named
+from chordmq.dataclass import dataclass
 from chordmq.locks import locked
 from chordmq.records.arrow import TYPES
 

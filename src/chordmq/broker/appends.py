@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.patience import ANOTHER_TIME, Patience
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, NotLeader, UnknownTopic
 from chordmq.records.batch import HEADER_SIZE, read_header
 from chordmq.records.record import NewRecord, build_batch

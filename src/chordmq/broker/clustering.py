@@ -3,7 +3,6 @@
 import asyncio
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import structlog
 
@@ -46,6 +45,7 @@ from chordmq.cluster.state import (
     name_of,
 )
 from chordmq.codecs.peer.frames import Kind
+from chordmq.dataclass import dataclass
 from chordmq.errors import StoreUnavailable, UnknownOutcome
 from chordmq.metrics import Metric
 

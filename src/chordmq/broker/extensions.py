@@ -7,11 +7,12 @@ by its name: a node that runs without a check that somebody relies on is worse t
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chordmq.broker.security.principal import Principal
+from chordmq.dataclass import dataclass
 from chordmq.errors import CannotStart
 from chordmq.records.record import NewRecord, Record
 

@@ -3,11 +3,11 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from chordmq.broker.audience import Reader
 from chordmq.broker.partition import Partition
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidRequest, OffsetNotAvailable, OffsetOutOfRange, UnknownTopic
 from chordmq.records.batch import BatchHeader, walk
 from chordmq.records.record import Record

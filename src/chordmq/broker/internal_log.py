@@ -6,7 +6,6 @@ to lead, and forgets what it has read when another leads. A node alone leads all
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
@@ -18,6 +17,7 @@ from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.topics import Topics
 from chordmq.broker.write_queue import Done, Write, WriteQueue, end
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 from chordmq.errors import (
     ChordMQError,
     CoordinatorLoading,

@@ -8,7 +8,6 @@ otherwise. A name without levels is that of a log topic.
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 from chordmq.broker.subscriptions import (
@@ -22,6 +21,7 @@ from chordmq.broker.subscriptions import (
     matches,
     overlaps,
 )
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidPattern, InvalidSetting, InvalidTopicName
 from chordmq.records.record import Headers, NewRecord, Record
 

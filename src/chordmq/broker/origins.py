@@ -2,9 +2,10 @@
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from chordmq.dataclass import dataclass
 from chordmq.records.batch import BatchHeader, walk
 from chordmq.records.origin import is_copy, origin_offset
 

@@ -5,11 +5,11 @@ what is stored, and open it with keys of their own; see `chordmq.encryption`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import structlog
 
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 from chordmq.errors import CannotStart, InvalidSetting
 from chordmq.records.record import NewRecord, Record
 

@@ -4,7 +4,7 @@ It is popular when it has been above a limit for some seconds, and no more when 
 below it for a longer time: between the two nothing changes, so that nobody is sent to and fro.
 """
 
-from dataclasses import dataclass
+from chordmq.dataclass import dataclass
 
 HALF_LIFE_S = 5.0
 RISE_S = 3.0

@@ -1,8 +1,9 @@
 """Who is connected: the clients of those fronts whose connections last."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
+
+from chordmq.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,12 @@ origins of copied batches, as `origins.py` says.
 
 import struct
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from chordmq.broker.isolation import Aborted, Isolation
 from chordmq.broker.origins import Origins
+from chordmq.dataclass import dataclass
 from chordmq.errors import (
     CoordinatorFenced,
     CorruptBatch,

@@ -6,7 +6,6 @@ there is something to answer, so that nobody polls; a link that ends takes all i
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple, Protocol
 
@@ -30,6 +29,7 @@ from chordmq.codecs.peer.reading import (
     write_cancel,
     write_read,
 )
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError
 from chordmq.records.batch import walk
 

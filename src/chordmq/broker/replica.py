@@ -1,6 +1,5 @@
 """One partition's copy on this node: leads or follows, and keeps in step with the others."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -10,6 +9,7 @@ from chordmq.cluster.replication.follower import Append, Cut, Follower, Restart,
 from chordmq.cluster.replication.leader import Leader, Lease, Proposal, Rules, Source
 from chordmq.cluster.state import NO_LEADER, PartitionState
 from chordmq.codecs.peer.replica import Answer, Fetch, Outcome, Place
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, NotEnoughReplicas, NotLeader, OffsetNotAvailable
 from chordmq.storage.log import Log
 

@@ -4,10 +4,10 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 
 INT_MAX = 2**31 - 1

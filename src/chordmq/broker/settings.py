@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from chordmq.broker.setting import (
     text_of,
     unknown,
 )
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 
 _DAY_MS = 86_400_000

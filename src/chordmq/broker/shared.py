@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import structlog
@@ -12,6 +12,7 @@ from chordmq.broker.decoded import DecodedBatches
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.payloads import Payloads
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError
 from chordmq.records.record import Record
 

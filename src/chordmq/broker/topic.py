@@ -3,12 +3,13 @@
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import structlog
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.settings import TopicSettings
+from chordmq.dataclass import dataclass
 from chordmq.errors import (
     InvalidPartitionCount,
     InvalidSetting,

@@ -7,12 +7,13 @@ where the slower one is.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import msgspec
 
 from chordmq.cdc.change import READ
+from chordmq.dataclass import dataclass
 
 DIFFERENCES_MAX = 20
 """So many are shown of a table; all are counted."""

@@ -8,7 +8,6 @@ import asyncio
 import random
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 
 import structlog
 
@@ -28,6 +27,7 @@ from chordmq.client.errors import BrokerRefused, ClientError
 from chordmq.client.security import Security
 from chordmq.client.transaction import Transaction
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 
 log = structlog.get_logger(__name__)
 

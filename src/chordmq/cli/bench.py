@@ -3,7 +3,6 @@
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ from chordmq.cli.messages import Acks, Compressed, producer_settings
 from chordmq.cli.options import Bootstrap, Json, Settings, address, pairs
 from chordmq.cli.output import fail, progress, say, show_facts, show_json, thousands
 from chordmq.cli.running import run
+from chordmq.dataclass import dataclass
 
 if TYPE_CHECKING:
     from chordmq.client.consumer import Consumer

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from chordmq.dataclass import dataclass
 from chordmq.offspring import follow_parent
 
 REST_FIRST_S, REST_MOST_S = 2.0, 120.0

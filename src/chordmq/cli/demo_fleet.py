@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from chordmq.cli.mqtt_line import PUBLISH, Line, Login, text
 from chordmq.cli.output import say, thousands
 from chordmq.cli.simulated_devices import SimulatedDevice
 from chordmq.clock import SystemClock
+from chordmq.dataclass import dataclass
 
 ROOT = "iotsphere/devices"
 ALERTS = "iotsphere/system/alerts"

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from chordmq.cli.bench import percentiles
 from chordmq.cli.mqtt_line import PUBACK, PUBLISH, Line, text
 from chordmq.cli.output import progress, thousands
 from chordmq.clock import Clock, SystemClock
+from chordmq.dataclass import dataclass
 
 CONNECTS_AT_ONCE = 200
 LATE_S = 20.0

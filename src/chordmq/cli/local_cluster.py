@@ -13,7 +13,7 @@ import socket
 import sys
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 import typer
@@ -23,6 +23,7 @@ from chordmq.cli.exits import EXIT_INTERRUPTED, EXIT_REFUSED
 from chordmq.cli.output import say
 from chordmq.cli.serve import shown_command
 from chordmq.config import Config
+from chordmq.dataclass import dataclass
 from chordmq.fronts.listener import ListenerSettings
 from chordmq.version import VERSION
 

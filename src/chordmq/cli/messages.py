@@ -3,7 +3,6 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -18,6 +17,7 @@ from chordmq.cli.output import fail, progress, say, show_json, thousands
 from chordmq.cli.places import PLACES, read_starts
 from chordmq.cli.rendering import FORMAT_HELP, compile_format, from_json, from_line, to_json
 from chordmq.cli.running import run
+from chordmq.dataclass import dataclass
 
 if TYPE_CHECKING:
     from chordmq.cli.rendering import Render

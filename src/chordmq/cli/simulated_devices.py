@@ -6,9 +6,11 @@ A device is a function of its number, a source of chance and the time; it knows 
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import Any
+
+from chordmq.dataclass import dataclass
 
 DAY_S = 240.0
 """A day of the simulated world, so that curves can be seen."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +10,7 @@ import typer
 from chordmq.cli.http import DEFAULT_URL, Url, call, fetch
 from chordmq.cli.options import Json
 from chordmq.cli.output import console, show_json, thousands
+from chordmq.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -1,7 +1,6 @@
 """Creates, describes and changes topics and groups."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from chordmq.client.cluster import Cluster, TopicInfo
 from chordmq.client.codes import Code
@@ -52,6 +51,7 @@ from chordmq.codecs.kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from chordmq.codecs.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from chordmq.dataclass import dataclass
 
 PATIENCE_S = 15.0
 TOPIC_RESOURCE, NODE_RESOURCE = 2, 4

@@ -6,10 +6,10 @@ a time that doubles with each turn. Then one call may try; its outcome closes or
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from chordmq.client.backoff import Backoff
+from chordmq.dataclass import dataclass
 from chordmq.metrics import Metric
 
 

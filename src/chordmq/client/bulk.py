@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -33,6 +33,7 @@ from chordmq.codecs.kafka.messages.fetch import (
     PartitionData,
 )
 from chordmq.codecs.kafka.messages.metadata import MetadataResponseTopic
+from chordmq.dataclass import dataclass
 from chordmq.records.batch import BatchHeader, read_header
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from chordmq.client.backoff import Backoff
@@ -22,6 +22,7 @@ from chordmq.codecs.kafka.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from chordmq.dataclass import dataclass
 from chordmq.metrics import Metric
 
 DEFAULT_PORT = 9092

@@ -5,7 +5,7 @@ import os
 import ssl
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from chordmq.client.codes import Code
@@ -25,6 +25,7 @@ from chordmq.codecs.kafka.messages.api_versions import ApiVersionsRequest, ApiVe
 from chordmq.codecs.kafka.messages.sasl_authenticate import SaslAuthenticateRequest
 from chordmq.codecs.kafka.messages.sasl_handshake import SaslHandshakeRequest
 from chordmq.codecs.kafka.schema import decode, encode
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 from chordmq.version import VERSION
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from chordmq.client.cluster import Cluster
@@ -19,6 +19,7 @@ from chordmq.client.offsets import (
     fetch_committed,
 )
 from chordmq.client.opened import Opened
+from chordmq.dataclass import dataclass
 from chordmq.records.record import Headers
 
 if TYPE_CHECKING:

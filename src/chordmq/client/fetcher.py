@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from chordmq.client.backoff import Backoff
@@ -19,6 +18,7 @@ from chordmq.codecs.kafka.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from chordmq.dataclass import dataclass
 from chordmq.encryption.errors import EncryptionError
 from chordmq.errors import ChordMQError
 from chordmq.records.batch import LENGTH_END, BatchHeader, verify, walk

@@ -1,13 +1,14 @@
 """Functions that process messages, and what happens when one of them fails."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from inspect import iscoroutinefunction
 from typing import Any, Literal, Protocol
 
 from chordmq.client.consumer import Message
 from chordmq.client.retries import RetryPolicy
+from chordmq.dataclass import dataclass
 
 DEAD_LETTER_SUFFIX = ".dlq"
 CONCURRENCY_MAX = 1_000

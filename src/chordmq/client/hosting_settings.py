@@ -1,6 +1,8 @@
 """Which applications a node runs beside its own work."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from chordmq.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 import asyncio
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from chordmq.client.assignors import ASSIGNORS, Assignment
 from chordmq.client.backoff import Backoff
@@ -34,6 +33,7 @@ from chordmq.codecs.kafka.messages.sync_group import (
     SyncGroupResponse,
 )
 from chordmq.codecs.kafka.schema import decode, encode
+from chordmq.dataclass import dataclass
 
 PROTOCOL_TYPE = "consumer"
 SUBSCRIPTION_VERSION = 1

@@ -11,7 +11,6 @@ import sqlite3
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +24,7 @@ from chordmq.client.errors import BrokerRefused, ClientError
 from chordmq.client.opened import Opened
 from chordmq.client.producer import Producer, ProducerSettings
 from chordmq.clock import Clock, SystemClock
+from chordmq.dataclass import dataclass
 from chordmq.records.record import Headers, NewRecord
 
 log = structlog.get_logger(__name__)

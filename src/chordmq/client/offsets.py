@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 
 from chordmq.client.cluster import Cluster
@@ -28,6 +27,7 @@ from chordmq.codecs.kafka.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
+from chordmq.dataclass import dataclass
 
 TopicPartition = tuple[str, int]
 

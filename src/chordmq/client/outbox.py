@@ -7,9 +7,9 @@ only when the broker has stored the batch, so that a refused batch leaves no gap
 import asyncio
 from collections import deque
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
+from chordmq.dataclass import dataclass
 from chordmq.records.compression import Compression
 from chordmq.records.record import NewRecord, build_batch
 

@@ -1,7 +1,6 @@
 """ACLs and quotas of a cluster, seen and changed through Kafka's own APIs."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from chordmq.client.cluster import Cluster
 from chordmq.client.errors import check
@@ -30,6 +29,7 @@ from chordmq.codecs.kafka.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
+from chordmq.dataclass import dataclass
 
 KINDS = {
     "topic": 2,

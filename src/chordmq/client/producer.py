@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,7 @@ from chordmq.codecs.kafka.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from chordmq.dataclass import dataclass
 from chordmq.records.compression import Compression
 from chordmq.records.record import Headers, NewRecord
 

@@ -1,7 +1,8 @@
 """How often a message is tried, and how long to wait in between (pure)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from chordmq.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from chordmq.client.errors import BrokerRefused, ServerNotProved, check
@@ -14,6 +14,7 @@ from chordmq.codecs.kafka.messages.sasl_handshake import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from chordmq.dataclass import dataclass
 
 if TYPE_CHECKING:
     from chordmq.client.connection import Connection

@@ -5,7 +5,6 @@ import random
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -21,6 +20,7 @@ from chordmq.client.membership import GroupSettings
 from chordmq.client.offsets import TopicPartition
 from chordmq.client.producer import Producer
 from chordmq.client.progress import Progress
+from chordmq.dataclass import dataclass
 from chordmq.records.dead_letter import obituary
 from chordmq.records.record import NewRecord
 

@@ -5,7 +5,7 @@ it was seen. One of them at a time does, so that they do not get in each other's
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chordmq.cluster.elections import (
     Rules,
@@ -16,6 +16,7 @@ from chordmq.cluster.elections import (
 )
 from chordmq.cluster.ring.placement import Placement
 from chordmq.cluster.state import PartitionState
+from chordmq.dataclass import dataclass
 
 Place = tuple[bytes, int]
 """A topic id and the index of a partition."""

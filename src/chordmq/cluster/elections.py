@@ -1,12 +1,12 @@
 """How a partition's state changes when brokers come and go: fencing, election, reassignment."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from chordmq.cluster.replication.in_sync import with_isr
 from chordmq.cluster.state import NO_LEADER, PartitionState
+from chordmq.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

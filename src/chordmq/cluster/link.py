@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
 import structlog
@@ -21,6 +20,7 @@ from chordmq.codecs.peer.frames import (
     read_refusal,
     written,
 )
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, DecodeError, StaleBrokerEpoch
 
 log = structlog.get_logger(__name__)

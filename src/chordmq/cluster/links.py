@@ -9,7 +9,7 @@ import asyncio
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
@@ -20,6 +20,7 @@ from chordmq.client.connection import Address
 from chordmq.clock import Clock
 from chordmq.cluster.link import Caller, Link, LinkDown
 from chordmq.codecs.peer.frames import VERSION, Body, Hello, Kind
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError, InvalidRequest, StaleBrokerEpoch
 
 if TYPE_CHECKING:

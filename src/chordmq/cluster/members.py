@@ -1,7 +1,5 @@
 """The brokers of a cluster: who is registered, who lives, and who should hold what."""
 
-from dataclasses import dataclass
-
 from chordmq.cluster.image import Image
 from chordmq.cluster.metastore.store import Event
 from chordmq.cluster.ring.placement import Placement
@@ -20,6 +18,7 @@ from chordmq.cluster.state import (
     decode,
     live_key,
 )
+from chordmq.dataclass import dataclass
 
 NO_BROKER = -1
 

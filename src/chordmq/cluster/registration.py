@@ -3,7 +3,6 @@
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import structlog
 
@@ -35,6 +34,7 @@ from chordmq.cluster.state import (
     live_key,
     partition_of,
 )
+from chordmq.dataclass import dataclass
 from chordmq.errors import BrokerIdTaken, StoreUnavailable, UnknownOutcome
 
 LEASE_MARGIN = 0.9

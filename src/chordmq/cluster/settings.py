@@ -1,10 +1,11 @@
 """What can be set for a node that is part of a cluster."""
 
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from chordmq.cluster.controller import ControllerSettings
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Topics and the states of their partitions in the store, and which of them this node holds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chordmq.cluster.image import Image
 from chordmq.cluster.members import Members
@@ -32,6 +32,7 @@ from chordmq.cluster.state import (
     partitions_key,
     topic_key,
 )
+from chordmq.dataclass import dataclass
 from chordmq.storage.metadata.held import HeldRow, HeldTable
 
 UNKNOWN = PartitionState(replicas=())

@@ -5,7 +5,7 @@ import json
 import random
 import ssl
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import structlog
@@ -15,6 +15,7 @@ from chordmq.client.security import Security
 from chordmq.codecs.provider.frames import Status, Type, frame
 from chordmq.consumer_app.pushes import Frame, split
 from chordmq.consumer_app.store import Store
+from chordmq.dataclass import dataclass
 
 READ_BYTES = 256 * 1024
 BEAT_S = 5.0

@@ -8,10 +8,11 @@ out and not accepted comes again, here or to somebody else.
 import uuid
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Protocol
 
+from chordmq.dataclass import dataclass
 from chordmq.records.record import Headers
 
 

@@ -8,9 +8,10 @@ a crash can be told from a new one; it is not carried back to where it came from
 import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 from chordmq.drivers.adapter import Message, MessageBrokerAdapter, Subscription
 from chordmq.drivers.publishing import Publishing
 from chordmq.drivers.subscribing import Subscribing

@@ -3,13 +3,14 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import structlog
 
 from chordmq.broker.names import Names
 from chordmq.client.backoff import Backoff
 from chordmq.client.distinct import IDS_KEPT, DistinctIds
+from chordmq.dataclass import dataclass
 from chordmq.drivers.adapter import (
     Delivery,
     Inbox,

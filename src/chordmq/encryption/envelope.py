@@ -10,12 +10,12 @@ because partitions and compaction go by it, and so does a null value, which dele
 import os
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 from chordmq.encryption.errors import NotEncrypted, Tampered
 from chordmq.encryption.keyring import KEY_SIZE, KeyProvider
 from chordmq.records.record import Headers, NewRecord, Record

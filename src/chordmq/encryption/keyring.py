@@ -6,7 +6,7 @@ As text a ring is JSON, oldest key first:
 
 import base64
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import msgspec
@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.keywrap import (
     aes_key_wrap,
 )
 
+from chordmq.dataclass import dataclass
 from chordmq.encryption.errors import InvalidKeys, Tampered, UnknownKey
 
 KEY_SIZE = 32

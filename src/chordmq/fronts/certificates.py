@@ -8,11 +8,11 @@ distinguished name where the rule does not fit.
 import re
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from chordmq.broker.security.principal import ANONYMOUS, Principal
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"

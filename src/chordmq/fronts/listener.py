@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Protocol
 
 import structlog
 
 from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.certificates import Certificates, TlsSettings
 from chordmq.fronts.handshake import BACKLOG, TlsServer

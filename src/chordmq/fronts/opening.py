@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.names import Names
 from chordmq.broker.security.auth import Authenticator
+from chordmq.dataclass import dataclass
 from chordmq.fronts.listener import Listener
 from chordmq.metrics import Metrics
 

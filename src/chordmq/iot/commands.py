@@ -4,13 +4,13 @@ issued → sent → delivered → acknowledged → succeeded | failed
 and from each of these → expired | cancelled
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import CommandEnded, CommandExists, InvalidRequest
 from chordmq.iot.envelope import Id
 

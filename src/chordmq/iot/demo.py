@@ -2,10 +2,10 @@
 
 import asyncio
 import sys
-from dataclasses import dataclass
 
 import msgspec
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidRequest
 from chordmq.offspring import follow_parent
 

@@ -1,9 +1,10 @@
 """What is known of all devices, and what holds for them (pure); only what is stored counts."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from chordmq.broker.deadlines import Deadlines
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, UnknownCommand, UnknownDevice
 from chordmq.iot import commands, shadow
 from chordmq.iot.commands import Command

@@ -9,7 +9,6 @@ iotsphere/devices/{id}/commands/{name}/issue|cancel|request|response|status
 """
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Annotated, NamedTuple
@@ -17,6 +16,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidRequest
 from chordmq.iot.envelope import MessageType
 

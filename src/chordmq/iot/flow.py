@@ -1,10 +1,10 @@
 """Flow control between a sender and a slow receiver: credit, pause, and what gives way (pure)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import CommandQueueFull
 
 Item = TypeVar("Item")

@@ -12,9 +12,11 @@ A file `models.yaml` adds to the built-in tables or replaces rows of them:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from chordmq.dataclass import dataclass
 
 
 class BadModels(ValueError):

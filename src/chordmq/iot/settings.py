@@ -1,9 +1,9 @@
 """What can be set for devices, their shadows and their commands."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import CannotStart
 from chordmq.iot.commands import Patience
 from chordmq.iot.desk import Rules

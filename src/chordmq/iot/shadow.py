@@ -1,12 +1,12 @@
 """The shadow of a device: what it reports, what is wanted of it, and how the two differ (pure)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidShadow, ShadowTooLarge, StaleVersion
 
 Document = dict[str, Any]

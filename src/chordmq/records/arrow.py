@@ -1,13 +1,13 @@
 """The columns that records can be turned into, and Arrow arrays over memory that is filled."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import CorruptBatch
 from chordmq.records.positions import Longs, Octets, read_long_varints
 from chordmq.records.record import read_headers

@@ -14,8 +14,8 @@ leader epoch can be set by the broker without touching it:
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import CorruptBatch, UnsupportedFormat
 from chordmq.records.checksum import crc32c
 

@@ -1,12 +1,12 @@
 """Records decoded in one pass by a compiled module; cannot be imported where that is not built."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy.typing as npt
 import pyarrow as pa
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import CorruptBatch
 from chordmq.records.arrow import TYPES, Columns, headers, numbers
 from chordmq.records.one_pass import Bytes, decode

@@ -1,13 +1,13 @@
 """Records found by NumPy for many batches together, and gathered by Arrow; needs no compiler."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import CorruptBatch
 from chordmq.records.arrow import TIMESTAMP, Columns, headers, numbers
 from chordmq.records.positions import Longs, Octets, find_records, read_varints

@@ -20,9 +20,10 @@ Opening a log removes `.cleaned` files and carries out steps 3 and 4 for `.swap`
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from chordmq.dataclass import dataclass
 from chordmq.records.batch import COMPRESSION_MASK, BatchHeader, read_header
 from chordmq.records.record import Record, build_compacted, read_records
 from chordmq.storage import files

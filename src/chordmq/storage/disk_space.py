@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 import structlog
+
+from chordmq.dataclass import dataclass
 
 log = structlog.get_logger(__name__)
 

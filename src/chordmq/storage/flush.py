@@ -3,12 +3,13 @@
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from threading import Lock
 
 import structlog
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import StorageFailed
 from chordmq.storage import epochs, files
 from chordmq.storage.index import IndexWrite

@@ -8,11 +8,12 @@ everything is read.
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import structlog
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import CorruptBatch
 from chordmq.records.batch import BatchHeader
 from chordmq.storage import compaction, files

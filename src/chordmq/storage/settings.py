@@ -1,6 +1,6 @@
 """How a log cuts its files and how long it keeps them."""
 
-from dataclasses import dataclass
+from chordmq.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,13 @@
 """Calls to the nodes of another cluster over HTTP, whichever of them answers."""
 
 import ssl
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
+from chordmq.dataclass import dataclass
 from chordmq.topology.http import Answer, HttpClient, Unreachable
 
 ANSWER_S = 15.0

@@ -5,7 +5,7 @@ import random
 import re
 import ssl
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -14,6 +14,7 @@ import structlog
 
 from chordmq.client.security import Security
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 from chordmq.records.batch import BatchHeader, walk
 from chordmq.records.origin import cluster_number, cluster_of, is_copy, origin_offset
 from chordmq.topology.calling import Caller, Refused, Source, asked, posted

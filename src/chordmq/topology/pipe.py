@@ -3,8 +3,10 @@
 import re
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+
+from chordmq.dataclass import dataclass
 
 DEGRADED_LAG = 100_000
 UNHEALTHY_LAG = 10_000_000

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import structlog
@@ -10,6 +10,7 @@ import structlog
 from chordmq.client.backoff import Backoff
 from chordmq.client.breaker import Breaker, BreakerSettings
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError
 from chordmq.topology.calling import Refused, Source
 from chordmq.topology.http import Unreachable

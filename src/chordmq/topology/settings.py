@@ -1,9 +1,10 @@
 """What can be set for a node's place in the tree, and for its pipes."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chordmq.client.security import Security
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 from chordmq.topology.pipe import read_schedule
 from chordmq.topology.registry.nodes import CAPACITY, RANKS, Role

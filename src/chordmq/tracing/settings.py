@@ -1,8 +1,8 @@
 """Whether and where traces are told, and what opens them."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -34,6 +34,7 @@ from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.security.auth import Attempt
 from chordmq.broker.security.permissions import Changed
 from chordmq.broker.security.principal import Principal
+from chordmq.dataclass import dataclass
 from chordmq.errors import CannotStart, ChordMQError, InvalidSetting, TopicExists
 from chordmq.records.batch import walk
 from chordmq.records.record import NewRecord, read_records

@@ -3,7 +3,7 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Protocol
 
 from chordmq.broker.audience import Reader
@@ -18,6 +18,7 @@ from chordmq.broker.cursors.shared_cursor import (
     Taken,
 )
 from chordmq.broker.partition import Partition
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, NotLeader, UnknownTopic
 from chordmq.records.batch import BatchHeader, read_header, walk
 from chordmq.records.marker import read_marker

@@ -7,7 +7,6 @@ Kafka's format that holds the cursor's whole state; a null value deletes the cur
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Struct, field
@@ -15,6 +14,7 @@ from msgspec import Struct, field
 from chordmq.broker.cursors.shared_cursor import Change, State
 from chordmq.codecs.kafka.schema import decode, encode
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 
 SNAPSHOT = 0

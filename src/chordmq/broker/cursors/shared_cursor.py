@@ -13,11 +13,12 @@ can change; and when the caller has written what `stored` returns to its log, it
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 from operator import attrgetter
 from typing import NamedTuple
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidRecordState
 
 NOBODY = ""

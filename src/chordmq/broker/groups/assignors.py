@@ -7,7 +7,8 @@ exactly one of its readers.
 
 import heapq
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from chordmq.dataclass import dataclass
 
 Place = tuple[bytes, int]
 """A topic's id and the index of one of its partitions."""

@@ -2,8 +2,7 @@
 
 A group lives twice: in memory, where every request changes it at once, and in the log, as the
 snapshot of its last finished generation. A member learns its assignment only after the snapshot
-that holds it came back through `replay`, so what a member was told survives a crash; everything
-else is rebuilt by members that join again.
+came back through `replay`, so that survives a crash; members that join again rebuild the rest.
 
 The machine never waits. A join or a sync brings a ticket; its answer appears in the outbox under
 that ticket, at once or many requests later. Answers that stand beside a snapshot in the same
@@ -11,7 +10,7 @@ outbox may go out only when the snapshot is in the log. Time comes in as `now_ms
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from chordmq.broker.deadlines import Deadlines
 from chordmq.broker.groups.classic_states import TRANSITIONS, Event, State
@@ -28,6 +27,7 @@ from chordmq.broker.groups.membership import (
 )
 from chordmq.broker.groups.roster import Member, Roster, new_member, save_member, saved_member
 from chordmq.broker.settings import BrokerSettings
+from chordmq.dataclass import dataclass
 from chordmq.errors import (
     ChordMQError,
     CoordinatorNotAvailable,

@@ -13,7 +13,7 @@ Members of the classic protocol live here too, while a group moves from one prot
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from chordmq.broker.deadlines import Deadlines
@@ -37,6 +37,7 @@ from chordmq.broker.groups.membership import Identity, Leaver
 from chordmq.broker.groups.patterns import check_pattern
 from chordmq.broker.groups.reconciliation import reconciled
 from chordmq.broker.groups.topic_view import TopicView
+from chordmq.dataclass import dataclass
 from chordmq.errors import (
     ChordMQError,
     FencedInstance,

@@ -4,12 +4,12 @@ Everything a group must remember is a record, and only `Image.replay` changes an
 and log cannot tell different stories, and a restart is nothing but replaying again.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
 from chordmq.broker.groups.assignors import NOTHING, Assignment, Place
 from chordmq.broker.groups.membership import Protocols
+from chordmq.dataclass import dataclass
 
 Value = TypeVar("Value")
 

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from chordmq.codecs.kafka.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -10,6 +9,7 @@ from chordmq.codecs.kafka.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from chordmq.codecs.kafka.schema import decode, encode
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 
 CONSUMER = "consumer"

@@ -1,8 +1,7 @@
 """How a node treats its groups, and what it lets single ones have of their own."""
 
-from dataclasses import dataclass
-
 from chordmq.broker.setting import INT_MAX, Kind, declare
+from chordmq.dataclass import dataclass
 
 ASSIGNORS = ("uniform", "range")
 MIGRATIONS = ("disabled", "upgrade", "downgrade", "bidirectional")

@@ -1,7 +1,8 @@
 """What members of a classic group say, what they hear, and what the log keeps of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from chordmq.dataclass import dataclass
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Assignment protocols in the member's order of preference, each with the member's metadata."""

@@ -1,9 +1,9 @@
 """Committed offsets of all groups: decides what to log, and applies what the log holds."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, OffsetMetadataTooLarge
 from chordmq.records.marker import Marker
 

@@ -1,9 +1,10 @@
 """Who is in a classic group: members by id and by instance, their leader and their votes."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from chordmq.broker.groups.membership import Join, MemberSnapshot, Protocols
+from chordmq.dataclass import dataclass
 from chordmq.errors import FencedInstance, UnknownMember
 
 

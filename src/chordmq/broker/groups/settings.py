@@ -3,7 +3,6 @@
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
@@ -23,6 +22,7 @@ from chordmq.broker.setting import (
 from chordmq.cluster.image import Image
 from chordmq.cluster.metastore.store import Delete, Event, Put
 from chordmq.cluster.state import GROUPS, Settings, decode, encode, name_of, named_key
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 
 DURATION = r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?"

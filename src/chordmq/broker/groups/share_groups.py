@@ -6,8 +6,8 @@ nobody has to give anything back first, for the cursor knows who holds what.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import FencedMemberEpoch, GroupFull, InvalidRequest, UnknownMember
 
 JOINING, LEAVING = 0, -1

@@ -1,9 +1,9 @@
 """What a queue is told when it is declared: limits, times to live, dead letters, priorities."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import DeclaredOtherwise, InvalidRequest
 
 PRIORITIES_MAX = 255

@@ -5,7 +5,7 @@ takes the entry away. The newest value of a key counts, so that the topic can be
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ from chordmq.broker.cursors.shared_cursor import Change, State
 from chordmq.broker.internal_log import InternalTopic
 from chordmq.broker.queues.exchanges import Binding, Exchange
 from chordmq.broker.queues.queue import QueueFacts
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 
 

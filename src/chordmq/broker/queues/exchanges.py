@@ -1,8 +1,10 @@
 """Exchanges and bindings: which queues a message goes to, now or as it was at an earlier time."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from chordmq.dataclass import dataclass
 
 Headers = Mapping[str, Any]
 

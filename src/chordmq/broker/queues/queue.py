@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from chordmq.broker.partition import Partition
@@ -10,6 +10,7 @@ from chordmq.broker.queues.arguments import QueueRules
 from chordmq.broker.queues.exchanges import FOREVER
 from chordmq.broker.queues.source import Source
 from chordmq.codecs.amqp.content import Envelope
+from chordmq.dataclass import dataclass
 
 WINDOW_MESSAGES = 4096
 WINDOW_BYTES = 8 * 1024 * 1024

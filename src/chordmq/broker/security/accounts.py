@@ -4,7 +4,9 @@ Nothing kept can be turned back into a password or a token: credentials are salt
 RFC 5802, tokens are kept as their SHA-256.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from chordmq.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

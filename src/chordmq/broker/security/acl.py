@@ -6,12 +6,12 @@ on, on open connections as well.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
 
 from chordmq.broker.security.principal import Principal
+from chordmq.dataclass import dataclass
 from chordmq.errors import (
     ChordMQError,
     ClusterAccessDenied,

@@ -6,7 +6,6 @@ import math
 import secrets
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
@@ -20,6 +19,7 @@ from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
 from chordmq.broker.security.users import TOKEN_PREFIX, Users
 from chordmq.client.breaker import Breaker
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 from chordmq.errors import AuthenticationFailed, UnsupportedSaslMechanism
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
 """How clients prove who they are, as the operator sets it."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"

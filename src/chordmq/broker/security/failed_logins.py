@@ -1,9 +1,9 @@
 """Slows down whoever guesses passwords: after some failures, each next one costs twice the wait."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
 
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 
 FREE_PER_USER = 5
 FREE_PER_ADDRESS = 500

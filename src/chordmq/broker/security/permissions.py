@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -25,6 +25,7 @@ from chordmq.broker.security.roles import BUILT_IN, Role
 from chordmq.cluster.image import Image
 from chordmq.cluster.metastore.store import Delete, Event, Put
 from chordmq.cluster.state import ACLS, QUOTAS, ROLES, acl_key, encode, name_of, named_key
+from chordmq.dataclass import dataclass
 from chordmq.errors import CannotStart, ChordMQError, InvalidRequest, UnknownRole
 
 RULES_MAX = 100_000

@@ -1,8 +1,9 @@
 """Who asks: the identity that a connection has proved."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chordmq.broker.security.accounts import Credential, TokenRow
+from chordmq.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ large the pieces are. Nothing here reads a clock.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidRequest
 
 DEFAULT = "<default>"

@@ -2,13 +2,13 @@
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 from chordmq.broker.security.accounts import Credential
 from chordmq.broker.security.auth import REFUSAL, Authenticator
 from chordmq.broker.security.auth_settings import OAUTHBEARER, PLAIN, SCRAM_256, SCRAM_512
 from chordmq.broker.security.principal import Login, Principal
 from chordmq.broker.security.scram import ScramServer
+from chordmq.dataclass import dataclass
 from chordmq.errors import AuthenticationFailed
 
 MESSAGE_SIZE_MAX = 128 * 1024

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeVar
 
 import structlog
@@ -23,6 +23,7 @@ from chordmq.broker.transactions.machine import (
     first_snapshot,
 )
 from chordmq.broker.transactions.records import TransactionRecord, read, write
+from chordmq.dataclass import dataclass
 from chordmq.errors import (
     ChordMQError,
     ConcurrentTransactions,

@@ -9,11 +9,12 @@ new epoch with the end of each transaction, so that no late batch can join the n
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, IntEnum, auto
 
 from chordmq.broker.groups.offsets import Place
 from chordmq.broker.producers import Incarnation
+from chordmq.dataclass import dataclass
 from chordmq.errors import (
     ConcurrentTransactions,
     InvalidTransactionState,

@@ -1,9 +1,10 @@
 """What a check finds, and what it looks at."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from chordmq.dataclass import dataclass
 
 if TYPE_CHECKING:
     from chordmq.config import Config

@@ -3,13 +3,13 @@
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import h11
 import msgspec
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import StoreUnavailable, UnknownOutcome
 
 IDLE_CONNECTIONS_MAX = 8

@@ -5,7 +5,6 @@ import sqlite3
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 from chordmq.clock import Clock
 from chordmq.cluster.metastore.store import (
@@ -22,6 +21,7 @@ from chordmq.cluster.metastore.store import (
     Snapshot,
     StoreConflict,
 )
+from chordmq.dataclass import dataclass
 from chordmq.storage.metadata import entries
 from chordmq.storage.metadata.database import Database
 

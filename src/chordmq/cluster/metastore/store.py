@@ -1,8 +1,9 @@
 """The one source of truth of a cluster, as an interface: compare-and-set, watch and lease."""
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from chordmq.dataclass import dataclass
 
 
 class StoreConflict(Exception):

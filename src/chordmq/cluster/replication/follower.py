@@ -4,10 +4,10 @@ Pure: the caller sends fetches, brings answers, and does to the log what `on_ans
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from chordmq.cluster.replication.replica_log import ReplicaLog
 from chordmq.codecs.peer.replica import Answer, Fetch, Outcome
+from chordmq.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ Pure: the caller brings fetches, flushes, states of the store and the time, and 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf
 
 from chordmq.cluster.replication.in_sync import needed, with_isr
 from chordmq.cluster.replication.replica_log import ReplicaLog
 from chordmq.cluster.state import PartitionState
 from chordmq.codecs.peer.replica import NO_EPOCH, Answer, Fetch, Outcome
+from chordmq.dataclass import dataclass
 
 RETRY_S = 0.5
 """After a refused proposal; what the store knows by then is different."""

@@ -6,7 +6,6 @@ delivered. Same input in the same order, same output.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -29,6 +28,7 @@ from chordmq.codecs.peer.ring import (
     Spread,
     Taken,
 )
+from chordmq.dataclass import dataclass
 
 
 class Found(NamedTuple):

@@ -6,7 +6,7 @@ holds: stamp (8 bytes), virtual host, exchange and routing key (short strings), 
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ from pamqp import commands
 
 from chordmq.codecs.amqp.frames import short
 from chordmq.codecs.amqp.tables import FAULTS, Table, read_table, write_table
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 
 HEADER_NAME = "chordmq.amqp"

@@ -4,11 +4,12 @@ Each class has its fields in the order of the specification, with the kind of ea
 """
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
 from chordmq.codecs.amqp1 import values
 from chordmq.codecs.amqp1.values import NULL, Described, Symbol
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 
 SENDER, RECEIVER = False, True

@@ -6,7 +6,7 @@ and of the annotations and properties (4), these sections, and the footer.
 """
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
@@ -25,6 +25,7 @@ from chordmq.codecs.amqp1.composites import (
     from_items,
 )
 from chordmq.codecs.amqp1.values import DESCRIBED, Described, Timestamp, read_value, skip_value
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 
 KEPT_HEADER = "chordmq.amqp1"

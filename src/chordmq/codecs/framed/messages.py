@@ -8,9 +8,10 @@ messages come as frames; it says `ACK` for the oldest that it has not acknowledg
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 
 HELLO_SIZE_MAX = 4096

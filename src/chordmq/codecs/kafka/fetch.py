@@ -2,9 +2,10 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chordmq.codecs.kafka.leader_hints import Hint, NodeAddress, leader_tag, nodes_tag
+from chordmq.dataclass import dataclass
 from chordmq.records.varint import uvarint
 
 FLEXIBLE_SINCE = 12

@@ -2,10 +2,10 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from chordmq.codecs.cursor import read_uvarint
 from chordmq.codecs.kafka.leader_hints import Hint, NodeAddress, leader_tag, nodes_tag
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 from chordmq.records.varint import uvarint
 

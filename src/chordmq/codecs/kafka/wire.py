@@ -1,12 +1,13 @@
 """How a field of a Kafka message travels: its type, its versions and its tag."""
 
-from dataclasses import dataclass
 from struct import calcsize
 from sys import modules
 from typing import Any, NamedTuple, get_type_hints
 
 from msgspec import NODEFAULT
 from msgspec.structs import fields
+
+from chordmq.dataclass import dataclass
 
 NO_UUID = bytes(16)
 

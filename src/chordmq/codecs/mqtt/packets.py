@@ -1,9 +1,10 @@
 """The packets of MQTT 3.1.1 and 5 as values; runs of alike packets are one value."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chordmq.codecs.mqtt.properties import NONE, Properties
 from chordmq.codecs.mqtt.reasons import Reason
+from chordmq.dataclass import dataclass
 
 V311, V5 = 4, 5
 

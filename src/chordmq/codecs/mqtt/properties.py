@@ -1,7 +1,7 @@
 """The properties of MQTT 5 packets: which there are, where each may stand, to bytes and back."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from chordmq.codecs.mqtt.errors import MalformedPacket, ProtocolError
@@ -19,6 +19,7 @@ from chordmq.codecs.mqtt.fields import (
     write_text,
     write_word,
 )
+from chordmq.dataclass import dataclass
 
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP = range(1, 8)
 SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT, AUTH = range(8, 16)

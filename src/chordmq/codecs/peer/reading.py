@@ -6,10 +6,10 @@ records whose transactions are decided travel, as they lie in the log, each answ
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 from chordmq.records.batch import walk
 

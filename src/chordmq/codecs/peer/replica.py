@@ -6,10 +6,10 @@ say, and not necessarily together. Records travel as they lie in the log.
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 
 NO_EPOCH = -1

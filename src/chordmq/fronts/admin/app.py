@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from chordmq import logs
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError
 from chordmq.fronts.admin import (
     batches,

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,6 +21,7 @@ from chordmq.broker.security.quotas import Limit
 from chordmq.cluster.link import Caller
 from chordmq.cluster.links import Handler
 from chordmq.codecs.peer.frames import Body
+from chordmq.dataclass import dataclass
 from chordmq.errors import AuthenticationFailed, InvalidRequest, ShuttingDown
 from chordmq.fronts.admin.settings import HttpSettings
 from chordmq.iot.demo import Demo

@@ -4,7 +4,6 @@ import base64
 import binascii
 import ipaddress
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
@@ -18,6 +17,7 @@ from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.broker.security.principal import Login as Proved
+from chordmq.dataclass import dataclass
 from chordmq.errors import AuthenticationFailed, ClusterAccessDenied
 
 PUBLIC = frozenset({"/", "/healthz", "/ready"})

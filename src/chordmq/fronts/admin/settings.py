@@ -1,7 +1,6 @@
 """How much the clients of the HTTP front may ask for."""
 
-from dataclasses import dataclass
-
+from chordmq.dataclass import dataclass
 from chordmq.fronts.listener import ListenerSettings
 
 

@@ -1,6 +1,6 @@
 """What all AMQP clients share."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from chordmq.broker.broker import Broker
@@ -8,6 +8,7 @@ from chordmq.broker.presence import Client
 from chordmq.broker.queues.queues import Queues
 from chordmq.broker.security.auth import Authenticator
 from chordmq.codecs.amqp.content import Envelope
+from chordmq.dataclass import dataclass
 from chordmq.fronts.amqp.settings import AmqpSettings
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.opening import Connect

@@ -1,7 +1,6 @@
 """What can be set for the AMQP front."""
 
-from dataclasses import dataclass
-
+from chordmq.dataclass import dataclass
 from chordmq.fronts.listener import ListenerSettings
 
 

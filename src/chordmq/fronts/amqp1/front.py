@@ -1,12 +1,13 @@
 """What all AMQP 1.0 clients share."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.presence import Client
 from chordmq.broker.queues.queues import Queues
 from chordmq.broker.security.auth import Authenticator
+from chordmq.dataclass import dataclass
 from chordmq.fronts.listener import Listener
 
 

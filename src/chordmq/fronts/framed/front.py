@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chordmq.broker.appends import Appends
 from chordmq.broker.broker import Broker
@@ -12,6 +12,7 @@ from chordmq.broker.security.meter import Meter
 from chordmq.broker.security.permissions import Permissions
 from chordmq.broker.security.principal import Principal
 from chordmq.codecs.framed.messages import Hello
+from chordmq.dataclass import dataclass
 from chordmq.errors import PolicyViolation
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import Listener

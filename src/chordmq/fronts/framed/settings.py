@@ -1,8 +1,8 @@
 """What can be set for the plain length-prefixed protocol."""
 
-from dataclasses import dataclass
 from typing import Literal
 
+from chordmq.dataclass import dataclass
 from chordmq.fronts.listener import ListenerSettings
 
 

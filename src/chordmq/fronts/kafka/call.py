@@ -1,7 +1,7 @@
 """What a handler knows about the request it answers, besides the message itself."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from chordmq.broker.broker import Broker
@@ -11,6 +11,7 @@ from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
 from chordmq.broker.security.quotas import Buckets
 from chordmq.broker.setting import INT_MAX
+from chordmq.dataclass import dataclass
 from chordmq.errors import MutationQuotaExceeded
 from chordmq.fronts.kafka.fetch_session import FetchSession
 from chordmq.fronts.kafka.gathering import Gathering

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from chordmq import logs
 from chordmq.broker.security import acl
@@ -42,6 +41,7 @@ from chordmq.codecs.kafka.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, InvalidRequest, InvalidSetting, UnsupportedVersion
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import CODES, code_of, reason_of

@@ -2,7 +2,6 @@
 
 from asyncio import Future
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -17,6 +16,7 @@ from chordmq.codecs.kafka.messages.api_versions import (
     SupportedFeatureKey,
 )
 from chordmq.codecs.kafka.schema import decode, encode
+from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
 from chordmq.fronts.kafka import (
     acls,

@@ -5,11 +5,11 @@ that a fetch over a thousand partitions costs only as much as the few that got n
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from chordmq.broker.partition import Partition
 from chordmq.codecs.kafka.fetch import NO_REPLICA, PartitionRecords, TopicRecords
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, NotLeader
 from chordmq.fronts.kafka.errors import code_of
 from chordmq.fronts.kafka.leaders import leader_of

@@ -1,7 +1,6 @@
 """The nodes of the cluster, as clients are told of them."""
 
-from dataclasses import dataclass
-
+from chordmq.dataclass import dataclass
 from chordmq.errors import CoordinatorNotAvailable
 from chordmq.fronts.kafka.call import Call
 

@@ -1,9 +1,10 @@
 """What a share consumer fetches, kept between its requests (KIP-932)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chordmq.broker.cursors.cursors import Cursors
+from chordmq.dataclass import dataclass
 from chordmq.errors import (
     InvalidRequest,
     InvalidShareSessionEpoch,

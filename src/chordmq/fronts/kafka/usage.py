@@ -1,6 +1,6 @@
 """What the node did for the requests of one API."""
 
-from dataclasses import dataclass
+from chordmq.dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from chordmq.broker.broker import Broker
@@ -10,6 +10,7 @@ from chordmq.broker.partition import Partition
 from chordmq.broker.patience import ANOTHER_TIME, Patience
 from chordmq.broker.shared import Appended
 from chordmq.codecs.mqtt.packets import Run
+from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, UnknownTopic
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.tails import Tail

@@ -15,13 +15,14 @@
 """
 
 import base64
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from chordmq.broker.names import NAME_HEADER, name_of
 from chordmq.broker.retained import Retained
 from chordmq.codecs.mqtt.fields import write_binary
 from chordmq.codecs.mqtt.properties import NONE, Properties, UserProperties
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidRequest
 from chordmq.records.record import Headers, Record
 

@@ -2,11 +2,11 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from chordmq.codecs.mqtt import writer
 from chordmq.codecs.mqtt.properties import PUBREL
+from chordmq.dataclass import dataclass
 from chordmq.fronts.mqtt.envelopes import Envelopes
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.subscriptions import Target

@@ -1,8 +1,9 @@
 """What can be set for MQTT."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from chordmq.dataclass import dataclass
 from chordmq.fronts.certificates import TlsSettings
 from chordmq.fronts.listener import ListenerSettings
 

@@ -1,11 +1,12 @@
 """Who wants which names: one tree of filters for all sessions, and what it finds, remembered."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from chordmq.broker.subscriptions import FilterTree
 from chordmq.codecs.mqtt.packets import Options
 from chordmq.codecs.mqtt.properties import UserProperties
+from chordmq.dataclass import dataclass
 
 if TYPE_CHECKING:
     from chordmq.fronts.mqtt.session import Session

@@ -1,8 +1,8 @@
 """What can be set for the links between nodes."""
 
 import ssl
-from dataclasses import dataclass
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.certificates import CIPHERS, VERSIONS
 from chordmq.fronts.listener import ListenerSettings

@@ -1,11 +1,12 @@
 """What all clients of the provider's protocol share."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from chordmq.broker.appends import Appends
 from chordmq.broker.broker import Broker
 from chordmq.broker.security.auth import Authenticator
+from chordmq.dataclass import dataclass
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.provider.settings import ProviderSettings
 

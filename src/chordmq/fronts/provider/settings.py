@@ -1,7 +1,6 @@
 """What can be set for the provider's binary protocol."""
 
-from dataclasses import dataclass
-
+from chordmq.dataclass import dataclass
 from chordmq.fronts.listener import ListenerSettings
 
 

@@ -1,13 +1,14 @@
 """What all clients of a front share that they call procedures of."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from chordmq.broker.appends import Appends
 from chordmq.broker.broker import Broker
 from chordmq.broker.names import Names
 from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
+from chordmq.dataclass import dataclass
 from chordmq.errors import AuthenticationFailed, ShuttingDown
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.opening import Opening

@@ -1,11 +1,11 @@
 """What can be set for a front that clients call procedures of."""
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import ClassVar, Literal
 
 import structlog
 
+from chordmq.dataclass import dataclass
 from chordmq.errors import CannotStart
 from chordmq.fronts.listener import ListenerSettings
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from chordmq.broker.cursors.cursors import EARLIEST
@@ -13,6 +13,7 @@ from chordmq.broker.names import NAME_HEADER, is_filter, is_wanted, name_of, wit
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.subscriptions import check_filter
 from chordmq.broker.topic import Topic
+from chordmq.dataclass import dataclass
 from chordmq.errors import (
     ChordMQError,
     InvalidRecordState,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from chordmq.broker.appends import Appends
@@ -13,6 +13,7 @@ from chordmq.broker.presence import Client
 from chordmq.broker.security.auth import Authenticator
 from chordmq.codecs.texts import Shown
 from chordmq.codecs.websocket.subprotocols import SUBPROTOCOLS, Subprotocol
+from chordmq.dataclass import dataclass
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.websocket.settings import WebSocketSettings
 from chordmq.records.record import Record

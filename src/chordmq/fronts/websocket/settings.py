@@ -1,6 +1,6 @@
 """What can be set for the WebSocket gateway, which shares its port with HTTP."""
 
-from dataclasses import dataclass
+from chordmq.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

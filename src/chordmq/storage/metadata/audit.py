@@ -2,9 +2,9 @@
 
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
+from chordmq.dataclass import dataclass
 from chordmq.storage.metadata.database import Database
 
 HEADS_KEPT = 1000

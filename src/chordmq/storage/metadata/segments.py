@@ -3,9 +3,10 @@
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Lock
 
+from chordmq.dataclass import dataclass
 from chordmq.storage.metadata.database import Database
 
 _MIGRATIONS = (

@@ -5,7 +5,6 @@ import random
 import ssl
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote
@@ -14,6 +13,7 @@ import msgspec
 import structlog
 
 from chordmq.client.backoff import Backoff
+from chordmq.dataclass import dataclass
 from chordmq.storage.files import replace
 from chordmq.topology.http import Answer, HttpClient, Unreachable
 from chordmq.topology.registry.nodes import Registration, Topology

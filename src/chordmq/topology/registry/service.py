@@ -5,7 +5,6 @@ import hmac
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from chordmq.clock import Clock
+from chordmq.dataclass import dataclass
 from chordmq.topology.registry.nodes import (
     DEAD_AFTER_MS,
     Pin,
