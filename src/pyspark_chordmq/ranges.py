@@ -1,7 +1,7 @@
 """Offsets of a query as plain data: how far it may go, and which part of a log each task reads."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from chordmq.client.bulk import OffsetRange
 
@@ -71,3 +71,16 @@ def _cut(whole: OffsetRange, rows_max: int) -> list[OffsetRange]:
         OffsetRange(whole.topic, whole.partition, begin, end)
         for begin, end in itertools.pairwise(edges)
     ]
+
+
+def grouped(ranges: Sequence[OffsetRange], groups_max: int) -> list[list[OffsetRange]]:
+    """Share ranges among a number of groups, so that each has about as many offsets."""
+    if len(ranges) <= groups_max:
+        return [[one] for one in ranges]
+    groups: list[list[OffsetRange]] = [[] for _ in range(groups_max)]
+    sizes = [0] * groups_max
+    for one in sorted(ranges, key=lambda one: -one.size):
+        least = sizes.index(min(sizes))
+        groups[least].append(one)
+        sizes[least] += one.size
+    return groups

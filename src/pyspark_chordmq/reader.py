@@ -29,7 +29,7 @@ from pyspark_chordmq.ranges import (
     ranges_between,
     to_json,
 )
-from pyspark_chordmq.tasks import Part, planned
+from pyspark_chordmq.tasks import Task, planned
 
 
 class BatchReader(DataSourceReader):
@@ -164,10 +164,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def read(options: Options, names: list[str], partition: InputPartition) -> Iterator[Any]:
     """Yield Arrow batches of what a task has to read."""
     # Only workers need NumPy and Arrow; each query starts processes that do nothing but plan.
-    from pyspark_chordmq.parts import read_part
+    from pyspark_chordmq.parts import read_task
 
-    assert isinstance(partition, Part)
-    return read_part(options, names, partition)
+    assert isinstance(partition, Task)
+    return read_task(options, names, partition)
 
 
 def resolved(

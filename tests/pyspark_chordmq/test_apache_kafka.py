@@ -16,7 +16,7 @@ from chordmq.clock import SystemClock
 from chordmq.records.record import NewRecord
 from pyspark_chordmq import parts
 from pyspark_chordmq.options import Options
-from pyspark_chordmq.tasks import Part
+from pyspark_chordmq.tasks import Part, Task
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 ROWS = 500
@@ -82,6 +82,6 @@ def test_the_files_of_a_kafka_on_the_same_machine_are_read(
     with Bulk(options.bulk()) as broker:
         assert logs_in_sight(broker, part) is not None
     monkeypatch.setattr(Bulk, "fetch", lambda *_: pytest.fail("the broker was asked"))
-    rows = parts.read_part(options, ["value"], Part(part))
+    rows = parts.read_task(options, ["value"], Task(Part(part)))
     found = [value for batch in rows for value in batch.column("value").to_pylist()]
     assert found == [record.value for record in records[part.start : part.stop]]

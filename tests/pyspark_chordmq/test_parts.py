@@ -1,8 +1,10 @@
 """What a task reads is the same from the broker, from its files and from the archive."""
 
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -13,9 +15,9 @@ from chordmq.archive.table import Archive
 from chordmq.client.bulk import Bulk, BulkSettings, DataLost, OffsetRange
 from pyspark_chordmq import parts
 from pyspark_chordmq.options import Options
-from pyspark_chordmq.parts import KINDS, read_part
+from pyspark_chordmq.parts import KINDS, read_task
 from pyspark_chordmq.reader import BatchReader
-from pyspark_chordmq.tasks import Part, planned
+from pyspark_chordmq.tasks import Part, Task, planned
 from tests.archive.test_archiver import NOW_MS, fill, rows
 from tests.client.test_segments import transact
 from tests.running_node import RunningNode
@@ -49,11 +51,38 @@ def test_files_and_broker_give_the_same_rows(node: RunningNode, name: str) -> No
     """P2: when the data directory is in sight, nobody asks the broker for it."""
     fill(node, name, rows(ROWS), partitions=1)
     wire = Options(bootstrap=node.bootstrap, topics=(name,), start="earliest")
-    whole = Part(OffsetRange(name, 0, 0, ROWS))
+    whole = Task(Part(OffsetRange(name, 0, 0, ROWS)))
     nobody = Options(bootstrap="127.0.0.1:1", data_directory=str(node.data))
-    direct = [row for batch in read_part(nobody, NAMES, whole) for row in batch.to_pylist()]
+    direct = [row for batch in read_task(nobody, NAMES, whole) for row in batch.to_pylist()]
     assert direct == read(wire)
     assert [row["offset"] for row in direct] == list(range(ROWS))
+
+
+def test_a_task_reads_several_partitions_over_one_connection(
+    node: RunningNode, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2: each row says which partition it is of, whether files or the broker had it."""
+    fill(node, name, rows(ROWS), partitions=3)
+    options = Options(bootstrap=node.bootstrap, topics=(name,), start="earliest")
+    apart = {(row["partition"], row["offset"]): row for row in read(options)}
+    sizes = Counter(partition for partition, _ in apart)
+    assert len(sizes) > 1
+    ranges = [OffsetRange(name, one, 0, sizes[one]) for one in range(3)]
+    (whole,) = planned(options, ranges, {}, cores=1)
+    opened: list[Bulk] = []
+
+    class Counted(Bulk):
+        def __enter__(self) -> Self:
+            opened.append(self)
+            return super().__enter__()
+
+    monkeypatch.setattr(parts, "Bulk", Counted)
+    for rows_min in (1, ROWS):
+        monkeypatch.setattr(parts, "ROWS_FROM_FILES_MIN", rows_min)
+        together = [row for one in read_task(options, NAMES, whole) for row in one.to_pylist()]
+        assert {(row["partition"], row["offset"]): row for row in together} == apart
+        assert len(together) == ROWS
+    assert len(opened) == 2
 
 
 def fail(*_: object) -> None:
@@ -129,4 +158,5 @@ def test_what_neither_has_is_lost_unless_that_is_allowed(
         planned(strict, [wanted], first)
     lenient = Options(bootstrap=node.bootstrap, archive=archive, fail_on_data_loss=False)
     tasks = planned(lenient, [wanted], first)
-    assert [(one.offsets.start, one.offsets.stop) for one in tasks] == [(0, 20), (20, 40), (40, 50)]
+    found = [(one.offsets.start, one.offsets.stop) for task in tasks for one in task.parts]
+    assert found == [(0, 20), (20, 40), (40, 50)]

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from chordmq.client.bulk import OffsetRange
 from pyspark_chordmq.ranges import (
     from_json,
+    grouped,
     limited,
     ranges_between,
     split,
@@ -52,6 +53,14 @@ def test_a_partition_that_is_new_is_read_from_its_first_offset() -> None:
     assert ranges_between({("t", 0): 5}, {("t", 0): 5, ("t", 1): 9}, {("t", 1): 3}) == [
         OffsetRange("t", 1, 3, 9)
     ]
+
+
+def test_groups_have_about_as_many_offsets() -> None:
+    ranges = [OffsetRange("t", place, 0, size) for place, size in enumerate((5, 90, 40, 45, 10))]
+    groups = grouped(ranges, 2)
+    assert [sum(one.size for one in group) for group in groups] == [95, 95]
+    assert grouped(ranges, 5) == [[one] for one in ranges]
+    assert grouped([], 2) == []
 
 
 def test_there_are_tasks_for_all_cores() -> None:
