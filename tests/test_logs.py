@@ -6,10 +6,9 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from chordmq.errors import InvalidSetting
-from chordmq.logs import LogsSettings, configure, levels, set_level
+from chordmq.logs import LogsSettings, configure, get_logger, levels, set_level
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +21,6 @@ def logging_as_before() -> Iterator[None]:
     for name in levels():
         if name.startswith("chordmq"):
             logging.getLogger(name).setLevel(logging.NOTSET)
-    structlog.reset_defaults()
 
 
 def lines(stream: io.StringIO) -> list[dict[str, object]]:
@@ -33,7 +31,7 @@ def test_a_line_is_one_json_object_with_its_facts() -> None:
     """C15: structured logs."""
     stream = io.StringIO()
     configure(LogsSettings(), stream)
-    structlog.get_logger("chordmq.logs").warning("connection refused", address="192.0.2.1", open=3)
+    get_logger("chordmq.logs").warning("connection refused", address="192.0.2.1", open=3)
     (line,) = lines(stream)
     assert line.pop("timestamp")
     assert line == {
@@ -59,7 +57,7 @@ def test_an_exception_is_part_of_its_line() -> None:
     try:
         raise ValueError("broken")
     except ValueError:
-        structlog.get_logger("chordmq.logs").exception("request failed")
+        get_logger("chordmq.logs").exception("request failed")
     (line,) = lines(stream)
     assert "ValueError: broken" in str(line["exception"])
 
@@ -67,7 +65,7 @@ def test_an_exception_is_part_of_its_line() -> None:
 def test_people_get_lines_for_people() -> None:
     stream = io.StringIO()
     configure(LogsSettings(format="console"), stream)
-    structlog.get_logger("chordmq.logs").info("ready", port=9092)
+    get_logger("chordmq.logs").info("ready", port=9092)
     assert "ready" in stream.getvalue()
     assert not stream.getvalue().startswith("{")
 
@@ -76,7 +74,7 @@ def test_each_module_has_its_own_level_and_it_can_change() -> None:
     """C15: the level of a module changes at run time and leaves the others alone."""
     stream = io.StringIO()
     configure(LogsSettings(level="warning", levels={"chordmq.logs": "debug"}), stream)
-    ours, other = (structlog.get_logger(name) for name in ("chordmq.logs", "chordmq.config"))
+    ours, other = (get_logger(name) for name in ("chordmq.logs", "chordmq.config"))
     ours.debug("one")
     other.info("two")
     set_level("chordmq.logs", None)
@@ -93,7 +91,7 @@ def test_secrets_are_hidden_wherever_their_name_shows_them() -> None:
     """C15: what is secret never reaches a log."""
     stream = io.StringIO()
     configure(LogsSettings(), stream)
-    structlog.get_logger("chordmq.logs").info(
+    get_logger("chordmq.logs").info(
         "user added",
         user="ann",
         password="opensesame",

@@ -3,16 +3,15 @@
 import asyncio
 from collections.abc import Iterator
 
-import structlog
-
 from chordmq.clock import Clock
+from chordmq.logs import get_logger
 from chordmq.metrics import Histogram, Metric, gauge, histogram
 
 INTERVAL_S = 0.1
 ALARM_S = 0.25
 ALARM_PAUSE_S = 10.0
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class LoopLag:

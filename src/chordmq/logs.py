@@ -1,15 +1,14 @@
 """Structured logs: one line per event, a level per module that can change while the node runs."""
 
+import json
 import logging
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TextIO
-
-import structlog
-from structlog.typing import EventDict, Processor
 
 from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
@@ -17,9 +16,13 @@ from chordmq.errors import InvalidSetting
 LEVELS = ("debug", "info", "warning", "error", "critical")
 ROOT = "root"
 HIDDEN = "***"
+FACTS = "facts"
+"""Where a record of the standard library's keeps the facts of an event."""
 SECRET = re.compile(
     r"passw(or)?d|secret|token|credential|authorization|private_?key|salt", re.IGNORECASE
 )
+
+Facts = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,52 +37,110 @@ class LogsSettings:
     """Levels of single modules or packages, such as `chordmq.fronts: debug`."""
 
 
+class Logger:
+    """Logs what happens in a module: an event in constant words, and its facts by name."""
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, event: str, /, **facts: Any) -> None:
+        """Log what helps to find a fault."""
+        self._log(logging.DEBUG, event, facts)
+
+    def info(self, event: str, /, **facts: Any) -> None:
+        """Log what happens in the ordinary course of things."""
+        self._log(logging.INFO, event, facts)
+
+    def warning(self, event: str, /, **facts: Any) -> None:
+        """Log what somebody may have to look at."""
+        self._log(logging.WARNING, event, facts)
+
+    def error(self, event: str, /, *, exc_info: BaseException | None = None, **facts: Any) -> None:
+        """Log what went wrong."""
+        self._log(logging.ERROR, event, facts, exc_info)
+
+    def exception(self, event: str, /, **facts: Any) -> None:
+        """Log what went wrong, with the exception that is being handled."""
+        self._log(logging.ERROR, event, facts, sys.exception())
+
+    def critical(self, event: str, /, **facts: Any) -> None:
+        """Log why the node cannot go on."""
+        self._log(logging.CRITICAL, event, facts)
+
+    def _log(
+        self, level: int, event: str, facts: Facts, fault: BaseException | None = None
+    ) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(level, event, exc_info=fault, extra={FACTS: facts})
+
+
+get_logger = Logger
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object for each event, also those of libraries."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of an event."""
+        return json.dumps(self.event(record), default=repr)
+
+    def event(self, record: logging.LogRecord) -> Facts:
+        """Return an event and its facts, without secrets."""
+        time = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
+        said = {
+            **getattr(record, FACTS, {}),
+            "event": record.getMessage(),
+            "logger": record.name,
+            "level": record.levelname.lower(),
+            "timestamp": f"{time.isoformat(timespec='microseconds')}Z",
+        }
+        if record.exc_info:
+            said["exception"] = self.formatException(record.exc_info)
+        return hide_secrets(said)
+
+
+class ConsoleLines(JsonLines):
+    """One line for people, and what follows it, for each event."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        dev = _structlog_dev()
+        self._render = dev.ConsoleRenderer(exception_formatter=dev.plain_traceback)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of an event."""
+        return str(self._render(None, record.levelname.lower(), self.event(record)))
+
+
+def _structlog_dev() -> Any:
+    """Load structlog without rich, which it wants only to colour tracebacks, and takes long."""
+    is_absent = "rich" not in sys.modules
+    if is_absent:
+        sys.modules["rich"] = None  # type: ignore[assignment]
+    from structlog import dev
+
+    if is_absent:
+        del sys.modules["rich"]
+    return dev
+
+
 def configure(settings: LogsSettings, stream: TextIO | None = None) -> None:
     """Send the logs of this process, also those of libraries, to one stream."""
     output = stream or sys.stderr
     console = settings.format == "console" or (settings.format == "auto" and output.isatty())
-    before: list[Processor] = [
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-        hide_secrets,
-    ]
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *before,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-    )
     handler = logging.StreamHandler(output)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=before,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                writer(console),
-            ],
-        )
-    )
+    handler.setFormatter(ConsoleLines() if console else JsonLines())
     logging.getLogger().handlers = [handler]
     set_level(ROOT, settings.level)
     for module, level in settings.levels.items():
         set_level(module, level)
 
 
-def writer(console: bool) -> Processor:
-    """Return what turns an event into its line."""
-    if console:
-        return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-    return structlog.processors.JSONRenderer()
-
-
-def hide_secrets(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Replace the value of every field whose name says that it is secret."""
-    return {name: _hidden(name, value) for name, value in event.items()}
+def hide_secrets(facts: Facts) -> Facts:
+    """Replace the value of every fact whose name says that it is secret."""
+    return {name: _hidden(name, value) for name, value in facts.items()}
 
 
 def _hidden(name: str, value: Any) -> Any:

@@ -7,8 +7,6 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from chordmq.broker import extensions
 from chordmq.broker.broker import Broker
 from chordmq.broker.clustering import Clustering, Seat, join
@@ -40,6 +38,7 @@ from chordmq.iot.measures import device_measures
 from chordmq.iot.opening import open_devices
 from chordmq.iot.service import Devices
 from chordmq.lag import LoopLag
+from chordmq.logs import get_logger
 from chordmq.metrics import Metrics
 from chordmq.storage.lock import DirectoryLock
 from chordmq.storage.metadata.directory import boot_id, is_suspect, suspect, trust, uuid_of
@@ -62,7 +61,7 @@ FRONTS = {
 """The fronts that have a listener and nothing else of the node's: what opens them, by the name of
 their settings."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @asynccontextmanager
@@ -373,8 +372,8 @@ class Node:
 
     def _open_queues(self, stack: AsyncExitStack) -> None:
         """Look after queues, also while nobody comes to them."""
-        self.broker.queues.open(self.names, self.config.amqp.vhosts)
-        stack.push_async_callback(self.broker.queues.settle)
+        self.broker.serve_queues(self.names, self.config.amqp.vhosts)
+        stack.push_async_callback(self.broker.settle_queues)
 
     async def _open_front(self, name: str, stack: AsyncExitStack) -> None:
         listener = self.fronts[name]

@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-import structlog
 from prometheus_client import CollectorRegistry, start_http_server
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from chordmq.logs import get_logger
 from chordmq_spark.jobs import analytics, tables, telemetry
 from chordmq_spark.progress import Progress
 from chordmq_spark.settings import PipelineSettings
@@ -30,7 +30,7 @@ REST_FIRST_S, REST_MOST_S = 1.0, 60.0
 LOOK_S = 1.0
 ATTEMPTS_ONCE = 3
 
-_log = structlog.get_logger("chordmq.pipeline")
+_log = get_logger("chordmq.pipeline")
 
 
 class UnknownJob(ValueError):

@@ -20,17 +20,17 @@ from chordmq.broker.groups.settings import GroupOverrides
 from chordmq.broker.groups.share_coordinator import ShareCoordinator, policy_of
 from chordmq.broker.leaders import Leaders
 from chordmq.broker.log_settings import log_settings
+from chordmq.broker.names import Names
 from chordmq.broker.partition import Partition
 from chordmq.broker.presence import Presence
 from chordmq.broker.producers import Incarnation
-from chordmq.broker.queues.queues import Queues
 from chordmq.broker.retained import RetainedMessages
 from chordmq.broker.routing import Routing
 from chordmq.broker.security.permissions import AclSettings, Permissions
 from chordmq.broker.sessions import Sessions
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.shared import Shared
-from chordmq.broker.topic import Topic
+from chordmq.broker.topic import QUEUES_TOPIC, Topic
 from chordmq.broker.topics import Topics
 from chordmq.broker.transactions.coordinator import TransactionCoordinator
 from chordmq.broker.transactions.delegation import Delegation
@@ -57,6 +57,7 @@ from chordmq.storage.metadata.segments import SegmentCatalogue
 from chordmq.storage.tail import TailBudget
 
 if TYPE_CHECKING:
+    from chordmq.broker.queues.queues import Queues
     from chordmq.cluster.routes import Routes
 
 
@@ -66,6 +67,9 @@ class Broker:
     leaders: Leaders
     tunnels: Tunnels | None
     """Ways to other nodes, for clients that these serve; None for a node alone."""
+    _queues_of: tuple[Names, Sequence[str]] | None = None
+    """What queues are to serve, once they are loaded."""
+    _tasks: asyncio.TaskGroup | None = None
 
     def __init__(
         self,
@@ -115,13 +119,37 @@ class Broker:
         )
         self.sessions = Sessions(self)
         self.retained = RetainedMessages(self)
-        self.queues = Queues(self)
         self.presence = Presence()
         self.topics.on_deleted = self._forget_topic
         self._follow_leaders()
         self.upkeep = Upkeep(directory, self.partitions, settings, self.shared)
         self._producer_ids: Iterator[int] = iter(())
         self._producer_ids_lock = asyncio.Lock()
+
+    @cached_property
+    def queues(self) -> "Queues":
+        """Return the queues; they are loaded when there are some, or somebody asks for them."""
+        from chordmq.broker.queues.queues import Queues
+
+        queues = Queues(self)
+        if self._queues_of is not None:
+            queues.open(*self._queues_of)
+        if self._tasks is not None:
+            self._tasks.create_task(queues.run())
+        return queues
+
+    def serve_queues(self, names: Names, vhosts: Sequence[str]) -> None:
+        """Have queues served in these virtual hosts."""
+        self._queues_of = names, vhosts
+        if "queues" in vars(self):
+            self.queues.open(names, vhosts)
+        elif self.topics.find(QUEUES_TOPIC) is not None:
+            _ = self.queues
+
+    async def settle_queues(self) -> None:
+        """Store all that was acknowledged by now, so that a clean stop repeats nothing."""
+        if "queues" in vars(self):
+            await self.queues.settle()
 
     @cached_property
     def routing(self) -> Routing:
@@ -196,11 +224,13 @@ class Broker:
         """Serve groups, remove deleted topics and look after the logs, until cancelled."""
         self.topics.tell_all()
         async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            if "queues" in vars(self):
+                tasks.create_task(self.queues.run())
             tasks.create_task(self.groups.run())
             tasks.create_task(self.cursors.run())
             tasks.create_task(self.share_groups.run())
             tasks.create_task(self.transactions.run())
-            tasks.create_task(self.queues.run())
             tasks.create_task(self.sessions.run())
             tasks.create_task(self.retained.run())
             tasks.create_task(self.topics.run())

@@ -4,8 +4,6 @@ import asyncio
 import uuid
 from collections.abc import Iterator, Mapping
 
-import structlog
-
 from chordmq.broker.announcements import Announcements
 from chordmq.broker.crowds import Crowds, crowd_measures
 from chordmq.broker.popularity import Limits
@@ -47,11 +45,12 @@ from chordmq.cluster.state import (
 from chordmq.codecs.peer.frames import Kind
 from chordmq.dataclass import dataclass
 from chordmq.errors import StoreUnavailable, UnknownOutcome
+from chordmq.logs import get_logger
 from chordmq.metrics import Metric
 
 STORE_RETRY_S = 1.0
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,18 +4,17 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Iterator
 
-import structlog
-
 from chordmq.broker.partition import Partition
 from chordmq.broker.popularity import Limits, Popularity
 from chordmq.clock import Clock
+from chordmq.logs import get_logger
 from chordmq.metrics import Metric, gauge
 
 INTERVAL_S = 1.0
 ANNOUNCE_INTERVAL_S = 30.0
 NOWHERE = -1
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Crowds:

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-import structlog
-
+from chordmq.logs import get_logger
 from chordmq.storage.log import Flush, Log
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 THREADS = 4
 RETRY_S = 0.1

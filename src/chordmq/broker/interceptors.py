@@ -3,16 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import structlog
-
 from chordmq.broker.extensions import Interceptor
 from chordmq.broker.topic import INTERNAL_TOPICS
 from chordmq.errors import ChordMQError, PolicyViolation
+from chordmq.logs import get_logger
 from chordmq.records.batch import COMPRESSION_MASK, TRANSACTIONAL, BatchHeader, read_header, verify
 from chordmq.records.compression import Compression
 from chordmq.records.record import NewRecord, Record, build_batch, read_records
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Records = TypeVar("Records", list[NewRecord], list[Record])
 

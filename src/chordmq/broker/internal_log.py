@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-import structlog
-
 from chordmq.broker.partition import Partition
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.security.permissions import Permissions
@@ -29,11 +27,12 @@ from chordmq.errors import (
     NotLeader,
     TopicExists,
 )
+from chordmq.logs import get_logger
 from chordmq.records.batch import BatchHeader, walk
 from chordmq.records.marker import Marker, read_marker
 from chordmq.records.record import NewRecord, build_batch, read_records
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 READ_BYTES = 2**20
 COPIES_MAX = 3

@@ -5,10 +5,9 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import structlog
-
 from chordmq.broker.partition import Partition
 from chordmq.errors import StorageFailed
+from chordmq.logs import get_logger
 from chordmq.storage.directories import (
     partition_directory,
     remove_set_aside,
@@ -20,7 +19,7 @@ from chordmq.storage.metadata.held import HeldRow, HeldTable
 DISK_THREADS = 8
 """How many partitions are recovered or saved at once, so that they share the disk's syncs."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class LocalLogs:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-import structlog
-
 from chordmq.broker.audience import Audience
 from chordmq.broker.intake import Intake
 from chordmq.broker.log_settings import log_settings
@@ -27,6 +25,7 @@ from chordmq.errors import (
     UnknownLeaderEpoch,
     UnknownTopic,
 )
+from chordmq.logs import get_logger
 from chordmq.records.batch import BatchHeader, place, read_header, verify, walk
 from chordmq.records.marker import Marker, build_marker, read_marker
 from chordmq.records.origin import NO_PRODUCER
@@ -34,7 +33,7 @@ from chordmq.records.record import NewRecord, Record
 from chordmq.storage.compaction import Compaction
 from chordmq.storage.log import Log
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 NO_EPOCH = -1
 SNAPSHOT_BYTES = 4 << 20

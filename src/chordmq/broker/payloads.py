@@ -6,14 +6,13 @@ what is stored, and open it with keys of their own; see `chordmq.encryption`.
 
 from collections.abc import Iterable
 
-import structlog
-
 from chordmq.clock import Clock
 from chordmq.dataclass import dataclass
 from chordmq.errors import CannotStart, InvalidSetting
+from chordmq.logs import get_logger
 from chordmq.records.record import NewRecord, Record
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ANY = "*"
 

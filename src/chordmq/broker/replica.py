@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-import structlog
 from msgspec.structs import replace
 
 from chordmq.cluster.replication.follower import Append, Cut, Follower, Restart, Step
@@ -11,9 +10,10 @@ from chordmq.cluster.state import NO_LEADER, PartitionState
 from chordmq.codecs.peer.replica import Answer, Fetch, Outcome, Place
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, NotEnoughReplicas, NotLeader, OffsetNotAvailable
+from chordmq.logs import get_logger
 from chordmq.storage.log import Log
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MAX_S = 0.5

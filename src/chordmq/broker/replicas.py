@@ -5,7 +5,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Protocol
 
-import structlog
 from msgspec.structs import replace
 
 from chordmq.broker.replica import FetchIds, Replica
@@ -26,10 +25,11 @@ from chordmq.codecs.peer.replica import (
     write_fetches,
 )
 from chordmq.errors import StoreUnavailable, UnknownOutcome
+from chordmq.logs import get_logger
 from chordmq.metrics import Metric, counter, gauge
 from chordmq.storage import watermarks
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 TICK_S = 0.1
 WATERMARK_DELAY_S = 0.01

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
-import structlog
 
 from chordmq.broker.internal_log import Host, InternalLog, InternalTopic, LoggedBatch
 from chordmq.broker.subscriptions import ONE, REST, SEPARATOR
@@ -25,12 +24,13 @@ from chordmq.errors import (
     NotLeader,
     PolicyViolation,
 )
+from chordmq.logs import get_logger
 from chordmq.records.record import Headers
 
 if TYPE_CHECKING:
     from chordmq.broker.bounds import Bounds
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CATCH_UP_S = 2.0
 ANOTHER_TIME = (NotCoordinator, CoordinatorNotAvailable, NotCommittedInTime)

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Protocol
 
 import msgspec
-import structlog
 
 from chordmq.broker.internal_log import Host, InternalLog, InternalTopic
 from chordmq.errors import ChordMQError, CoordinatorLoading, DecodeError
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ASKED, PROGRESS = b"s", b"p"
 

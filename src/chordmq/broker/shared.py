@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-import structlog
-
 from chordmq.broker.decoded import DecodedBatches
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.payloads import Payloads
 from chordmq.clock import Clock
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError
+from chordmq.logs import get_logger
 from chordmq.records.record import Record
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from chordmq.broker.partition import Partition
     from chordmq.broker.replica import Replica
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 REPORT_INTERVAL_S = 10.0
 

@@ -5,8 +5,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import field
 
-import structlog
-
 from chordmq.broker.partition import Partition
 from chordmq.broker.settings import TopicSettings
 from chordmq.dataclass import dataclass
@@ -16,11 +14,13 @@ from chordmq.errors import (
     InvalidTopicName,
     PolicyViolation,
 )
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 NAME_LENGTH_MAX = 249
 PARTITIONS_PER_TOPIC_MAX = 10_000
+QUEUES_TOPIC = "__queues"
 INTERNAL_TOPICS = frozenset(
     {
         "__audit",
@@ -31,7 +31,7 @@ INTERNAL_TOPICS = frozenset(
         "__retained",
         "__devices",
         "__cluster_metadata",
-        "__queues",
+        QUEUES_TOPIC,
         "__queues_transient",
     }
 )

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-import structlog
-
 from chordmq.broker.endurance import to_the_end
 from chordmq.broker.local_logs import DISK_THREADS, LocalLogs, close_all
 from chordmq.broker.partition import Partition
@@ -39,9 +37,10 @@ from chordmq.errors import (
     UnknownTopic,
     UnknownTopicId,
 )
+from chordmq.logs import get_logger
 from chordmq.storage.metadata.held import HeldRow
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PARTITIONS_OPENED_AT_ONCE = 4
 USE_DEFAULT = -1

@@ -4,16 +4,15 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
-import structlog
-
 from chordmq.broker.partition import Partition
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.shared import Shared
 from chordmq.errors import ChordMQError
+from chordmq.logs import get_logger
 from chordmq.storage.disk_space import DiskWatch, Space, SpaceLimits
 from chordmq.storage.scrub import Scrub
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PARTITIONS_AT_ONCE = 32
 DISK_INTERVAL_S = 1.0

@@ -9,8 +9,6 @@ import random
 from collections.abc import Mapping
 from contextlib import aclosing
 
-import structlog
-
 from chordmq.cdc.backlog import Backlog, Step
 from chordmq.cdc.change import Position
 from chordmq.cdc.errors import CdcError, PositionLost, SourceUnavailable
@@ -28,8 +26,9 @@ from chordmq.client.security import Security
 from chordmq.client.transaction import Transaction
 from chordmq.clock import Clock
 from chordmq.dataclass import dataclass
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 REST_FIRST_S, REST_MOST_S = 0.5, 30.0
 LAG_EVERY_S = 5.0

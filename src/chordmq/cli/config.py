@@ -10,7 +10,6 @@ import typer
 
 from chordmq.cli.exits import EXIT_USAGE
 from chordmq.cli.identity import connection
-from chordmq.cli.lifetime import load_structlog
 from chordmq.cli.options import Bootstrap, Json, address, pairs
 from chordmq.cli.output import fail, say, show_facts, show_json, show_table
 from chordmq.cli.running import run
@@ -220,7 +219,6 @@ def set_settings(
 
 def _checked(work: Callable[[], T], as_json: bool) -> T:
     """Return what the work does, or end the command with the setting that is wrong."""
-    load_structlog()
     from chordmq.errors import InvalidSetting
 
     try:

@@ -9,7 +9,6 @@ import typer
 
 from chordmq.cli.exits import EXIT_REFUSED
 from chordmq.cli.http import DEFAULT_URL
-from chordmq.cli.lifetime import load_structlog
 from chordmq.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Json
 from chordmq.cli.output import console, show_json
 from chordmq.cli.serve import Assignments
@@ -68,7 +67,6 @@ def doctor(
 def _findings(
     file: Path | None, assignments: list[str], bootstrap: str | None, url: str | None
 ) -> "list[Finding]":
-    load_structlog()
     from chordmq.cli.diagnosis.finding import FAIL, OK, Finding, Place
     from chordmq.config import load
     from chordmq.errors import InvalidSetting

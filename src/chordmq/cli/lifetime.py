@@ -24,29 +24,14 @@ YOUNG_OBJECTS_MAX = 10_000
 """Objects that are made before the interpreter looks for those that nobody uses any more."""
 
 
-UNUSED = ("rich", "colorama", "greenlet")
-"""What structlog loads where it is installed: for coloured tracebacks, for Windows, for gevent."""
-
-
 def serve(file: Path | None, assignments: list[str], insecure: bool) -> None:
     """Run one node with these settings until told to stop."""
     gc.disable()  # until the node is ready: what it loads stays
     run(read_config(file, assignments, insecure), announce)
 
 
-def load_structlog() -> None:
-    """Load structlog without what takes longer to load than itself, and nobody uses here."""
-    absent = [name for name in UNUSED if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]
-    import structlog  # noqa: F401
-
-    for name in absent:
-        del sys.modules[name]
-
-
 def read_config(file: Path | None, assignments: list[str], insecure: bool) -> "Config":
     """Read the configuration, or end the program with the reason why it cannot be used."""
-    load_structlog()
     from chordmq.config import load
     from chordmq.errors import InvalidSetting
 
@@ -72,7 +57,6 @@ def run(
     beside: Callable[["Node"], list[Work]] = nothing,
 ) -> None:
     """Run a node until SIGTERM or SIGINT; a second signal ends it without waiting."""
-    import structlog
     import uvloop
 
     from chordmq import logs
@@ -80,7 +64,7 @@ def run(
 
     gc.disable()
     logs.configure(config.logs)
-    log = structlog.get_logger(__name__)
+    log = logs.get_logger(__name__)
     allow_many_files()
     try:
         uvloop.run(until_stopped(config, started, beside))
@@ -149,7 +133,7 @@ def process_age_s() -> float:
 
 def announce(node: "Node") -> None:
     """Log that the node serves clients."""
-    import structlog
+    from chordmq.logs import get_logger
 
     about = node.info()
-    structlog.get_logger(__name__).info("ready", **about, start_ms=round(process_age_s() * 1000))
+    get_logger(__name__).info("ready", **about, start_ms=round(process_age_s() * 1000))

@@ -8,18 +8,17 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from chordmq.client.backoff import Backoff
 from chordmq.client.connection import ConnectionSettings
 from chordmq.client.errors import ClientError, Closed, DeliveryTimedOut
 from chordmq.client.handlers import MessageFunction, MessageHandler, consumer
 from chordmq.client.worker import Counts, Worker
+from chordmq.logs import get_logger
 
 if TYPE_CHECKING:
     from chordmq.tracing.tracing import Tracing
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 OUTAGES = (Closed, DeliveryTimedOut)
 """What a broker that has gone away can lead to, besides what may be tried again."""

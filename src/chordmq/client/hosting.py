@@ -7,19 +7,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
-
 from chordmq.client.app import ConsumerApp, app_in
 from chordmq.client.backoff import Backoff
 from chordmq.client.connection import ConnectionSettings
 from chordmq.client.hosting_settings import AppsSettings
 from chordmq.client.security import Security
 from chordmq.errors import CannotStart
+from chordmq.logs import get_logger
 
 if TYPE_CHECKING:
     from chordmq.tracing.tracing import Tracing
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BACKOFF_MOST_S = 30.0
 

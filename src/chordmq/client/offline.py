@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import structlog
 
 from chordmq.client.backoff import Backoff
 from chordmq.client.connection import ConnectionSettings
@@ -25,9 +24,10 @@ from chordmq.client.opened import Opened
 from chordmq.client.producer import Producer, ProducerSettings
 from chordmq.clock import Clock, SystemClock
 from chordmq.dataclass import dataclass
+from chordmq.logs import get_logger
 from chordmq.records.record import Headers, NewRecord
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 AT_ONCE = 500
 RETRY_MOST_S = 10.0

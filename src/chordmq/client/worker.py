@@ -9,8 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-import structlog
-
 from chordmq.client.connection import ConnectionSettings
 from chordmq.client.consumer import Consumer, ConsumerSettings, Message
 from chordmq.client.errors import BrokerRefused, ClientError
@@ -21,13 +19,14 @@ from chordmq.client.offsets import TopicPartition
 from chordmq.client.producer import Producer
 from chordmq.client.progress import Progress
 from chordmq.dataclass import dataclass
+from chordmq.logs import get_logger
 from chordmq.records.dead_letter import obituary
 from chordmq.records.record import NewRecord
 
 if TYPE_CHECKING:
     from chordmq.tracing.tracing import Tracing
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 COMMIT_INTERVAL_S = 1.0
 POLL_S = 0.5

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Callable
 
-import structlog
-
 from chordmq.clock import Clock
 from chordmq.cluster.controller import Change, Controller, ControllerSettings, Place, Seen, View
 from chordmq.cluster.elections import Rules
@@ -37,6 +35,7 @@ from chordmq.cluster.state import (
     partitions_key,
 )
 from chordmq.errors import StoreUnavailable, UnknownOutcome
+from chordmq.logs import get_logger
 
 INTERVAL_S = 1.0
 """How often a controller looks even if nothing has happened."""
@@ -44,7 +43,7 @@ RETRY_DELAY_S = 0.1
 ORPHAN_S = 60.0
 """How long partitions may be there before their topic: whoever makes it puts them there first."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Controlling:

@@ -4,13 +4,12 @@ Safety does not depend on it: a node that was wrongly taken for ended finds its 
 begins another.
 """
 
-import structlog
-
 from chordmq.cluster.image import Image
 from chordmq.cluster.state import live_key
 from chordmq.errors import StoreUnavailable, UnknownOutcome
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 async def fence(image: Image, broker: int) -> None:

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from typing import Self
 
-import structlog
-
 from chordmq.clock import Clock
 from chordmq.cluster.founding import missing
 from chordmq.cluster.metastore.local import LocalStore
@@ -27,6 +25,7 @@ from chordmq.cluster.metastore.store import (
 )
 from chordmq.cluster.state import CLUSTER
 from chordmq.errors import StoreUnavailable, UnknownOutcome
+from chordmq.logs import get_logger
 from chordmq.storage.metadata.database import Database
 
 CHECK_INTERVAL_S = 1.0
@@ -37,7 +36,7 @@ SETTLE_ATTEMPTS = 8
 
 Listener = Callable[[list[Event]], None]
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Image:

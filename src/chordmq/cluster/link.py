@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Coroutine
 from typing import NamedTuple, Protocol, cast
 
-import structlog
-
 from chordmq.codecs.frames import FrameReader
 from chordmq.codecs.peer.frames import (
     TRACE_SIZE,
@@ -22,8 +20,9 @@ from chordmq.codecs.peer.frames import (
 )
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, DecodeError, StaleBrokerEpoch
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 FRAME_SIZE_MAX = 256 * 1024 * 1024
 UNDER_WAY_MAX = 4096

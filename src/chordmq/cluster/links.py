@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
-import structlog
-
 from chordmq.client.backoff import Backoff
 from chordmq.client.breaker import Breaker, BreakerSettings
 from chordmq.client.connection import Address
@@ -22,11 +20,12 @@ from chordmq.cluster.link import Caller, Link, LinkDown
 from chordmq.codecs.peer.frames import VERSION, Body, Hello, Kind
 from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError, InvalidRequest, StaleBrokerEpoch
+from chordmq.logs import get_logger
 
 if TYPE_CHECKING:
     from chordmq.tracing.tracing import Tracing
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 DIAL_TIMEOUT_S = 2.0
 ASK_TIMEOUT_S = 2.0

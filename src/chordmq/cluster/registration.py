@@ -4,8 +4,6 @@ import asyncio
 import math
 from collections.abc import Callable
 
-import structlog
-
 from chordmq.clock import Clock
 from chordmq.cluster.elections import Rules, elected, fenced
 from chordmq.cluster.image import Image
@@ -36,6 +34,7 @@ from chordmq.cluster.state import (
 )
 from chordmq.dataclass import dataclass
 from chordmq.errors import BrokerIdTaken, StoreUnavailable, UnknownOutcome
+from chordmq.logs import get_logger
 
 LEASE_MARGIN = 0.9
 """Of the lease's time in which this broker relies on it: clocks do not run alike."""
@@ -47,7 +46,7 @@ ATTEMPTS = 20
 RulesOf = Callable[[bytes], Rules]
 """Returns what a topic's settings say about its replicas, by its id."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

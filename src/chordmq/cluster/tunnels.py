@@ -12,14 +12,14 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol, cast
 
 import msgspec
-import structlog
 
 from chordmq.cluster.link import Caller, LinkDown
 from chordmq.cluster.links import NoticeHandler, Watcher
 from chordmq.codecs.peer.frames import Body, Kind
 from chordmq.errors import DecodeError
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 WINDOW = 256 * 1024
 """Bytes under way, above which the sender is asked to pause."""

@@ -8,14 +8,13 @@ import struct
 from dataclasses import field
 from pathlib import Path
 
-import structlog
-
 from chordmq.client.backoff import Backoff
 from chordmq.client.security import Security
 from chordmq.codecs.provider.frames import Status, Type, frame
 from chordmq.consumer_app.pushes import Frame, split
 from chordmq.consumer_app.store import Store
 from chordmq.dataclass import dataclass
+from chordmq.logs import get_logger
 
 READ_BYTES = 256 * 1024
 BEAT_S = 5.0
@@ -25,7 +24,7 @@ BACKOFF_MOST_S = 5.0
 _COMMIT = struct.Struct(">iq")
 _STATUS = struct.Struct(">H")
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,15 +4,14 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-import structlog
-
 from chordmq.client.backoff import Backoff
 from chordmq.client.breaker import Breaker
 from chordmq.clock import Clock
 from chordmq.drivers.adapter import Message, MessageBrokerAdapter
 from chordmq.drivers.errors import Unavailable
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PATIENCE_S = 120.0
 

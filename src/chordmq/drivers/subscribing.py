@@ -5,8 +5,6 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-import structlog
-
 from chordmq.broker.names import Names
 from chordmq.client.backoff import Backoff
 from chordmq.client.distinct import IDS_KEPT, DistinctIds
@@ -19,9 +17,10 @@ from chordmq.drivers.adapter import (
     Subscription,
 )
 from chordmq.drivers.errors import Unavailable
+from chordmq.logs import get_logger
 from chordmq.records.dead_letter import obituary
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 TAKE_S = 1.0
 DEAD_LETTER_SUFFIX = ".dlq"

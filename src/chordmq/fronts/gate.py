@@ -8,15 +8,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
-import structlog
-
 from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.cluster.link import LinkDown
 from chordmq.cluster.tunnels import Tunnel, Tunnels, Visitor
 from chordmq.errors import ChordMQError
 from chordmq.fronts.listener import Listener
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 FIRST_BYTES_TIMEOUT_S = 10.0
 WRITE_BUFFER_HIGH = 64 * 1024

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from chordmq.fronts.certificates import Certificates
+from chordmq.logs import get_logger
 
 if TYPE_CHECKING:
     from chordmq.fronts.listener import Listener
@@ -18,7 +17,7 @@ BACKLOG = 4096
 ACCEPT_PAUSE_S = 1.0
 """How long nothing is accepted after the system has refused to, for lack of open files."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class TlsServer:

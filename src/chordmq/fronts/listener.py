@@ -7,16 +7,15 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import ClassVar, Protocol
 
-import structlog
-
 from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.clock import Clock
 from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 from chordmq.fronts.certificates import Certificates, TlsSettings
 from chordmq.fronts.handshake import BACKLOG, TlsServer
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SWEEP_INTERVAL_S = 5.0
 PENALTY_MAX_S = 1.0

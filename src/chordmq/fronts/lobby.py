@@ -7,12 +7,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import cast
 
-import structlog
-
 from chordmq.fronts.listener import Connection, Listener
 from chordmq.fronts.opening import Connect
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Lobby:

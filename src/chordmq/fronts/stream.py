@@ -4,15 +4,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import cast
 
-import structlog
-
 from chordmq.broker.security.logins import Logins
 from chordmq.broker.security.principal import Login, Principal
 from chordmq.codecs.frames import PREFIX_SIZE, SmallFrameReader
 from chordmq.errors import AuthenticationFailed, DecodeError
 from chordmq.fronts.listener import Listener
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 WRITE_BUFFER_HIGH = 64 * 1024
 DISMISSAL_S = 5.0

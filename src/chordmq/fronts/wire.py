@@ -3,14 +3,13 @@
 import asyncio
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-import structlog
-
 from chordmq.broker.security.principal import ANONYMOUS, Principal
 from chordmq.errors import DecodeError
 from chordmq.fronts.gate import Transport
 from chordmq.fronts.listener import Listener
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 WRITE_BUFFER_HIGH = 64 * 1024
 WRITE_BYTES_MAX = 256 * 1024

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-import structlog
 from bson.errors import BSONError
 from pymongo import AsyncMongoClient, DeleteOne, ReplaceOne
 from pymongo.asynchronous.database import AsyncDatabase
@@ -21,8 +20,9 @@ from chordmq.broker.internal_log import Host
 from chordmq.errors import CannotStart, NotCoordinator, StoreUnavailable
 from chordmq.iot.entries import COMMAND, DEVICE, SHADOW, Entry, Progress, read, write
 from chordmq.iot.store import LogStore
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 COLLECTIONS = {DEVICE: "devices", SHADOW: "shadows", COMMAND: "commands"}
 SERVICE = "service"

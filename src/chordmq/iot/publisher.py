@@ -7,8 +7,6 @@ that they will have. After a crash they are published again; the log knows those
 import asyncio
 from collections.abc import Iterator, Sequence
 
-import structlog
-
 from chordmq.broker.broker import Broker
 from chordmq.broker.forwarding import append_here
 from chordmq.broker.names import Names, named
@@ -18,9 +16,10 @@ from chordmq.broker.retained import Retained
 from chordmq.client.partitioner import partition_for_key
 from chordmq.errors import ChordMQError, DuplicateSequence
 from chordmq.iot.entries import Outgoing, Progress
+from chordmq.logs import get_logger
 from chordmq.records.record import NewRecord, build_batch
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 DEAD_LETTER_SUFFIX = ".dlq"
 BATCH_BYTES_MAX = 512 * 1024

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
-import structlog
 
 from chordmq.broker.appends import Appends
 from chordmq.broker.broker import Broker
@@ -36,9 +35,10 @@ from chordmq.iot.entries import Entry
 from chordmq.iot.messages import Incoming
 from chordmq.iot.publisher import Publisher
 from chordmq.iot.store import Store
+from chordmq.logs import get_logger
 from chordmq.records.record import NewRecord
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 STEP_RECORDS_MAX = 500
 STEP_BYTES_MAX = 2 * 1024 * 1024

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 
-import structlog
-
 from chordmq.dataclass import dataclass
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Space(Enum):

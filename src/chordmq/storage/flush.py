@@ -7,16 +7,15 @@ from dataclasses import field
 from pathlib import Path
 from threading import Lock
 
-import structlog
-
 from chordmq.dataclass import dataclass
 from chordmq.errors import StorageFailed
+from chordmq.logs import get_logger
 from chordmq.storage import epochs, files
 from chordmq.storage.index import IndexWrite
 from chordmq.storage.metadata.segments import SegmentEntry
 from chordmq.storage.segment import Segment
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

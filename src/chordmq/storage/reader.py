@@ -4,9 +4,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
 
-import structlog
-
 from chordmq.errors import CorruptBatch
+from chordmq.logs import get_logger
 from chordmq.records.batch import BatchHeader
 from chordmq.records.record import read_records
 from chordmq.storage.epochs import Epochs
@@ -19,7 +18,7 @@ _LOOKUP_BYTES = 64 << 10
 _READERS_REMEMBERED = 16
 _base_offset = attrgetter("base_offset")
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Reader:

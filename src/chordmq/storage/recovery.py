@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 
-import structlog
-
 from chordmq.dataclass import dataclass
 from chordmq.errors import CorruptBatch
+from chordmq.logs import get_logger
 from chordmq.records.batch import BatchHeader
 from chordmq.storage import compaction, files
 from chordmq.storage.epochs import BrokenEpochs, Epochs
@@ -25,7 +24,7 @@ from chordmq.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX,
 LOST_SUFFIX = ".lost"
 DELETED_SUFFIX = ".deleted"
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(slots=True)

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
-import structlog
 
 from chordmq.client.security import Security
 from chordmq.clock import Clock
 from chordmq.dataclass import dataclass
+from chordmq.logs import get_logger
 from chordmq.records.batch import BatchHeader, walk
 from chordmq.records.origin import cluster_number, cluster_of, is_copy, origin_offset
 from chordmq.topology.calling import Caller, Refused, Source, asked, posted
@@ -26,7 +26,7 @@ from chordmq.topology.settings import WAIT_MS, PipesSettings, patterns
 from chordmq.topology.upstream import Offered, Place, Upstream, committed, find_place
 from chordmq.topology.upstreams import Upstreams
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class NotMovable(Exception):

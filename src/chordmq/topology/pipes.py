@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import structlog
-
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
 from chordmq.broker.topic import Topic
 from chordmq.errors import ChordMQError, TopicExists
+from chordmq.logs import get_logger
 from chordmq.metrics import Metric, counter, gauge
 from chordmq.records.origin import cluster_number
 from chordmq.topology.calling import Refused, Source
@@ -27,7 +26,7 @@ from chordmq.topology.upstreams import Upstreams
 
 LOOK_S_MIN = 1.0
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Key = tuple[str, str, int]
 """URL of the source, topic, partition."""

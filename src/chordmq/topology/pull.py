@@ -5,13 +5,12 @@ import random
 from dataclasses import field
 from typing import Protocol
 
-import structlog
-
 from chordmq.client.backoff import Backoff
 from chordmq.client.breaker import Breaker, BreakerSettings
 from chordmq.clock import Clock
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError
+from chordmq.logs import get_logger
 from chordmq.topology.calling import Refused, Source
 from chordmq.topology.http import Unreachable
 from chordmq.topology.pipe import Pace, Vitals
@@ -22,7 +21,7 @@ BREAKER = BreakerSettings(failures_max=5, rest_first_s=0.5, rest_most_s=BACKOFF_
 FOREIGN_S = 1.0
 """How often to look whether this node leads a partition by now."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,8 +14,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import structlog
-
 from chordmq.broker.audit.chain import OK, Event, Head, Tip, digest_of, follow, head_event, sign
 from chordmq.broker.audit.files import (
     DIRECTORY,
@@ -36,6 +34,7 @@ from chordmq.broker.security.permissions import Changed
 from chordmq.broker.security.principal import Principal
 from chordmq.dataclass import dataclass
 from chordmq.errors import CannotStart, ChordMQError, InvalidSetting, TopicExists
+from chordmq.logs import get_logger
 from chordmq.records.batch import walk
 from chordmq.records.record import NewRecord, read_records
 from chordmq.storage.log import Log
@@ -44,7 +43,7 @@ from chordmq.storage.metadata.audit import HeadRow, HeadTable
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "flush": "disk"}
 QUEUE_MAX = 10_000

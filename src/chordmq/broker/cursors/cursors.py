@@ -9,8 +9,6 @@ import base64
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
-import structlog
-
 from chordmq.broker.alarm import Alarm
 from chordmq.broker.cursors.cursor import Cursor, Decided, Policy
 from chordmq.broker.cursors.dead_letters import bury
@@ -29,8 +27,9 @@ from chordmq.errors import (
     InvalidRecordState,
     UnknownTopic,
 )
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RETRY_S = 0.5
 EARLIEST, LATEST = -2, -1

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import structlog
-
 from chordmq.broker.alarm import Alarm
 from chordmq.broker.groups.classic_coordinator import ClassicCoordinator
 from chordmq.broker.groups.classic_groups import Group
@@ -15,8 +13,9 @@ from chordmq.broker.groups.migration import can_downgrade, can_upgrade, downgrad
 from chordmq.broker.groups.records import GroupLogRecord, GroupRecord
 from chordmq.broker.internal_log import Host, InternalLog
 from chordmq.errors import ChordMQError, CoordinatorNotAvailable, GroupNotFound, NotCoordinator
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Changeover:

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-import structlog
-
 from chordmq.broker.alarm import Alarm
 from chordmq.broker.groups.changeover import Changeover
 from chordmq.broker.groups.classic_coordinator import ClassicCoordinator
@@ -56,9 +54,10 @@ from chordmq.errors import (
     RebalanceInProgress,
     UnknownMember,
 )
+from chordmq.logs import get_logger
 from chordmq.records.marker import Marker
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 EXPIRY_INTERVAL_S = 600
 COMMIT_TIMEOUT_S = 5.0

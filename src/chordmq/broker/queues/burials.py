@@ -1,7 +1,5 @@
 """Puts dead letters into the log before the messages that they stand for are done."""
 
-import structlog
-
 from chordmq.broker.queues.bodies import fetch
 from chordmq.broker.queues.dead_letters import dead_letter, goes_in_circles
 from chordmq.broker.queues.exchanges import DEFAULT
@@ -9,8 +7,9 @@ from chordmq.broker.queues.publishing import Publishing
 from chordmq.broker.queues.queue import Entry, Queue
 from chordmq.broker.queues.virtual_host import VirtualHost
 from chordmq.errors import ChordMQError
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def has_grave(vhost: VirtualHost, queue: Queue) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from chordmq.broker import topic
 from chordmq.broker.cursors.shared_cursor import Change, State
 from chordmq.broker.internal_log import InternalTopic
 from chordmq.broker.queues.exchanges import Binding, Exchange
@@ -145,7 +146,7 @@ def _held(rest: list[Any], fields: Any) -> Held:
 
 
 QUEUES_TOPIC: InternalTopic[Stored] = InternalTopic(
-    name="__queues",
+    name=topic.QUEUES_TOPIC,
     settings={
         "cleanup.policy": "compact",
         "compression.type": "producer",

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-import structlog
-
 from chordmq.broker.feed import visible
 from chordmq.broker.partition import Partition
 from chordmq.broker.queues.places import envelope_header, excluded, kept_sections
@@ -15,9 +13,10 @@ from chordmq.broker.queues.queue import Entry, Queue
 from chordmq.broker.queues.source import Source
 from chordmq.codecs.amqp.content import HEADER_NAME, Envelope, read_envelope
 from chordmq.errors import ChordMQError, DecodeError, OffsetNotAvailable
+from chordmq.logs import get_logger
 from chordmq.records.record import Record
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 READ_BYTES = 1024 * 1024
 REFILL_BYTES = 256 * 1024

@@ -3,15 +3,14 @@
 import asyncio
 from collections.abc import Callable
 
-import structlog
-
 from chordmq.broker.internal_log import InternalLog
 from chordmq.broker.partition import Partition
 from chordmq.broker.queues.definitions import Held, Routed, Stored
 from chordmq.broker.queues.queue import Queue
 from chordmq.errors import ChordMQError
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 STORE_DELAY_S = 0.05
 """How long what was acknowledged may wait to be stored; a crash meanwhile repeats it."""

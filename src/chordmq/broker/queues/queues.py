@@ -5,8 +5,6 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import structlog
-
 from chordmq.broker.alarm import Alarm
 from chordmq.broker.appends import Appends
 from chordmq.broker.internal_log import InternalLog
@@ -43,9 +41,10 @@ from chordmq.errors import (
     PolicyViolation,
     UnknownQueue,
 )
+from chordmq.logs import get_logger
 from chordmq.records.record import Record
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 TRIM_INTERVAL_S = 60.0
 KEY = "queues"

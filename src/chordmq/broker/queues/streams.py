@@ -5,8 +5,6 @@ import re
 from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 
-import structlog
-
 from chordmq.broker.queues.arguments import STREAM, Arguments, read_rules
 from chordmq.broker.queues.places import topic_name
 from chordmq.broker.queues.publishing import Publishing
@@ -14,8 +12,9 @@ from chordmq.broker.queues.queue import Entry, Keeper, Queue, QueueFacts
 from chordmq.broker.queues.virtual_host import VirtualHost
 from chordmq.broker.topic import Topic
 from chordmq.errors import ChordMQError, InvalidRequest
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 COPIED_AT_ONCE = 1000
 SEGMENT_MIN = 1024 * 1024

@@ -8,8 +8,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import structlog
-
 from chordmq.broker.security import credentials
 from chordmq.broker.security.accounts import Credential
 from chordmq.broker.security.auth_settings import OAUTHBEARER, AuthSettings
@@ -21,6 +19,7 @@ from chordmq.client.breaker import Breaker
 from chordmq.clock import Clock
 from chordmq.dataclass import dataclass
 from chordmq.errors import AuthenticationFailed, UnsupportedSaslMechanism
+from chordmq.logs import get_logger
 
 if TYPE_CHECKING:
     from chordmq.broker.extensions import AuthenticationBackend
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from chordmq.broker.security.oauth import TokenChecker
     from chordmq.broker.security.sasl import Exchange
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 REMEMBERED_MAX = 10_000
 REFUSAL = "Authentication failed: invalid credentials"

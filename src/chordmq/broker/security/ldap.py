@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-import structlog
 from ldap3 import NONE, SIMPLE, Connection, Server, Tls
 from ldap3.core.exceptions import LDAPException
 from ldap3.utils.conv import escape_filter_chars
@@ -21,13 +20,14 @@ from chordmq.broker.security.principal import Principal
 from chordmq.client.breaker import Breaker
 from chordmq.clock import Clock
 from chordmq.errors import AuthenticationFailed, InvalidSetting
+from chordmq.logs import get_logger
 
 REMEMBERED_MAX = 10_000
 WAITING_MAX = 200
 """Logins that may wait for the directory; more than that are refused at once."""
 GROUPS_MAX = 1_000
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Directory:

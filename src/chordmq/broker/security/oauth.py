@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import jwt
-import structlog
 
 from chordmq.broker.security.auth_settings import OAuthSettings
 from chordmq.broker.security.principal import Login, Principal
 from chordmq.client.breaker import Breaker
 from chordmq.clock import Clock
 from chordmq.errors import AuthenticationFailed
+from chordmq.logs import get_logger
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
 """Signatures by key pairs only: whoever can check a token must not be able to make one."""
@@ -23,7 +23,7 @@ FETCH_SIZE_MAX = 1024 * 1024
 FETCH_INTERVAL_MIN_S = 10.0
 """Tokens with made-up key ids must not make the node ask its issuer all the time."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class TokenChecker:

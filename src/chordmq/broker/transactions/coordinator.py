@@ -5,8 +5,6 @@ from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import field
 from typing import Protocol, TypeVar
 
-import structlog
-
 from chordmq.broker.deadlines import Deadlines
 from chordmq.broker.endurance import to_the_end
 from chordmq.broker.groups.log import TOPIC as GROUPS
@@ -38,9 +36,10 @@ from chordmq.errors import (
     TransactionalIdNotFound,
     UnknownTopic,
 )
+from chordmq.logs import get_logger
 from chordmq.records.marker import Marker
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 TOPIC = "__transaction_state"
 TICK_S = 0.5

@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, NamedTuple
 
-import structlog
 from bson import Timestamp
 from pymongo.errors import PyMongoError
 
@@ -36,8 +35,9 @@ from chordmq.cdc.selection import Selection, chosen
 from chordmq.cdc.settings import Source
 from chordmq.cdc.signals import Signal, asked, is_read, read_on, read_signal
 from chordmq.clock import Clock
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RETRIES_MAX = 3
 """Attempts to get past an event that is too large, before the source gives up."""

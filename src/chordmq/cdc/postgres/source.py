@@ -7,7 +7,6 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
-import structlog
 
 from chordmq.cdc.change import Burst, Change, Part, Place, Position, Snapshot, Spoiled
 from chordmq.cdc.errors import InvalidSource, PositionLost
@@ -48,8 +47,9 @@ from chordmq.cdc.signals import (
     read_signal,
 )
 from chordmq.clock import Clock
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 STATUS_EVERY_S = 5.0
 """The server gives up on a client that is silent for wal_sender_timeout, a minute by default."""

@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-import structlog
 from pamqp import base, commands
 
 from chordmq.broker.presence import ClientFacts
@@ -35,9 +34,10 @@ from chordmq.fronts.amqp.streams import StreamConsumer
 from chordmq.fronts.amqp.wire import Wire
 from chordmq.fronts.gate import Gate
 from chordmq.fronts.opening import Connect, Open, Opening
+from chordmq.logs import get_logger
 from chordmq.version import VERSION
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Connection = commands.Connection
 

@@ -5,8 +5,6 @@ import secrets
 from collections.abc import Coroutine
 from typing import Any, cast
 
-import structlog
-
 from chordmq.broker.presence import ClientFacts
 from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.virtual_host import VirtualHost
@@ -66,9 +64,10 @@ from chordmq.fronts.amqp1.session import Link, Session
 from chordmq.fronts.amqp1.transactions import Transaction
 from chordmq.fronts.guest import Guest
 from chordmq.fronts.opening import Connect, Opening
+from chordmq.logs import get_logger
 from chordmq.version import VERSION
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 LOGIN_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 5.0

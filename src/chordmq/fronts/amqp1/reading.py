@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from chordmq.broker.bounds import NO_TIME, Bounds, Extent
 from chordmq.broker.feed import Feed, Offsets
 from chordmq.broker.groups.offsets import Commit
@@ -19,11 +17,12 @@ from chordmq.codecs.amqp1.values import Described, Timestamp
 from chordmq.errors import ChordMQError, InvalidRequest
 from chordmq.fronts.amqp1.errors import DELETED, NOT_ALLOWED, LinkFault
 from chordmq.fronts.amqp1.sending import Credit
+from chordmq.logs import get_logger
 
 if TYPE_CHECKING:
     from chordmq.fronts.amqp1.session import Session
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 OFFSET_FILTER = "rabbitmq:stream-offset-spec"
 MESSAGES_AT_ONCE = 1000

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import capnp
-import structlog
 
 from chordmq.clock import SystemClock
 from chordmq.codecs.capnp.schema import SCHEMA
@@ -15,8 +14,9 @@ from chordmq.fronts.capnp import mapping
 from chordmq.fronts.capnp.connection import CapnpConnection
 from chordmq.fronts.capnp.errors import Failed, refusal
 from chordmq.fronts.rpc.subscriptions import Page
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CLOSED = "Closed"
 """The error of a subscription that the client itself has ended."""

@@ -10,8 +10,6 @@ import socket
 import sys
 from typing import cast
 
-import structlog
-
 from chordmq.codecs.capnp.link import (
     UNANSWERED,
     Answer,
@@ -25,8 +23,9 @@ from chordmq.codecs.capnp.link import (
 )
 from chordmq.errors import ChordMQError
 from chordmq.fronts.capnp.visitor import DECODERS, METHODS, Visitor
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PROGRAM = "chordmq.fronts.capnp.worker"
 STOP_TIMEOUT_S = 5.0

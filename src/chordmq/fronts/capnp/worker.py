@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import capnp
 import msgspec
-import structlog
 
 from chordmq.codecs.capnp.link import (
     UNANSWERED,
@@ -24,9 +23,9 @@ from chordmq.codecs.capnp.link import (
 )
 from chordmq.fronts.capnp.connection import CapnpConnection
 from chordmq.fronts.capnp.errors import Failed
-from chordmq.logs import LogsSettings, configure
+from chordmq.logs import LogsSettings, configure, get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 NUMBER_SIZE_MAX = 64
 READ_SIZE = 256 * 1024

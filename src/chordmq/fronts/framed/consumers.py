@@ -5,8 +5,6 @@ import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 
-import structlog
-
 from chordmq.broker.cursors.cursor import Policy
 from chordmq.broker.cursors.cursors import EARLIEST, LATEST
 from chordmq.broker.cursors.index import GroupIndex
@@ -19,8 +17,9 @@ from chordmq.codecs.framed.messages import ACK, Hello, join_frames
 from chordmq.errors import DecodeError
 from chordmq.fronts.framed.front import FramedFront, Visitor
 from chordmq.fronts.stream import Stream
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BYTES_AT_ONCE = 256 * 1024
 MESSAGES_AT_ONCE = 1_000

@@ -9,7 +9,6 @@ from typing import Any
 
 import grpc
 import grpc.aio
-import structlog
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
@@ -28,8 +27,9 @@ from chordmq.fronts.grpc.mapping import to_credentials
 from chordmq.fronts.rpc.front import RpcFront
 from chordmq.fronts.rpc.relay import Relay
 from chordmq.fronts.rpc.session import STOPPING, Session, Who
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 REFLECTION = "grpc.reflection.v1.ServerReflection"
 NAME_KEY = "chordmq-client"

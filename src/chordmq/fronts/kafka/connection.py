@@ -9,8 +9,6 @@ from functools import partial
 from itertools import takewhile
 from typing import cast
 
-import structlog
-
 from chordmq.broker.security.principal import ANONYMOUS
 from chordmq.codecs.frames import FrameReader
 from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
@@ -23,8 +21,9 @@ from chordmq.fronts.kafka.sasl import authenticate
 from chordmq.fronts.kafka.sasl_session import SASL_AUTHENTICATE, SaslSession, State
 from chordmq.fronts.kafka.throttle import Throttle
 from chordmq.fronts.kafka.usage import Usage
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PIPELINE_MAX = 64
 WRITE_BUFFER_HIGH = 64 * 1024

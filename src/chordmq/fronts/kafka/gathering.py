@@ -8,16 +8,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-import structlog
-
 from chordmq.broker.partition import Partition
 from chordmq.broker.shared import Appended
 from chordmq.clock import Clock
 from chordmq.codecs.kafka.produce import PartitionAnswer
 from chordmq.errors import ChordMQError
 from chordmq.fronts.kafka.usage import Usage
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PRODUCE: Final = 0
 SMALL: Final = 16 * 1024

@@ -5,8 +5,6 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, cast
 
-import structlog
-
 from chordmq.broker.presence import ClientFacts
 from chordmq.broker.security.meter import Meter
 from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
@@ -26,8 +24,9 @@ from chordmq.fronts.mqtt.front import MqttFront, Route
 from chordmq.fronts.mqtt.handlers import HANDLERS
 from chordmq.fronts.mqtt.session import Session
 from chordmq.fronts.mqtt.throttle import Throttle
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CONNECT_TIMEOUT_S = 10.0
 WRITE_BUFFER_HIGH = 64 * 1024

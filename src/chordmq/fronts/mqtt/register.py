@@ -4,8 +4,6 @@ import asyncio
 import uuid
 from typing import TYPE_CHECKING
 
-import structlog
-
 from chordmq.broker.alarm import Alarm
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.sessions import Progress, StoredSession
@@ -15,12 +13,13 @@ from chordmq.errors import ChordMQError
 from chordmq.fronts.mqtt import publications, subscribing
 from chordmq.fronts.mqtt.expiry import expiry_of
 from chordmq.fronts.mqtt.session import Session
+from chordmq.logs import get_logger
 
 if TYPE_CHECKING:
     from chordmq.fronts.mqtt.connection import MqttConnection
     from chordmq.fronts.mqtt.front import MqttFront
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ID_ATTEMPTS = 200
 """Names that are tried for a client without one, until this node looks after its session."""

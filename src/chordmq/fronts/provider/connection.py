@@ -8,8 +8,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import structlog
-
 from chordmq.broker.presence import ClientFacts, ConsumerFacts
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.provider.frames import (
@@ -48,8 +46,9 @@ from chordmq.fronts.provider.measures import provider_measures
 from chordmq.fronts.provider.producers import Producer
 from chordmq.fronts.provider.settings import ProviderSettings
 from chordmq.fronts.stream import Stream
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 LOGIN_TIMEOUT_S = 10.0
 UNANSWERED_BYTES_MAX = 4 * 1024 * 1024

@@ -8,13 +8,12 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
-import structlog
-
 from chordmq.broker.security.principal import Principal
 from chordmq.errors import CannotStart, DecodeError, ShuttingDown
 from chordmq.fronts.listener import Listener
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BUFFER_HIGH = 64 * 1024
 

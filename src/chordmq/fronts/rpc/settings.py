@@ -3,13 +3,12 @@
 from importlib.util import find_spec
 from typing import ClassVar, Literal
 
-import structlog
-
 from chordmq.dataclass import dataclass
 from chordmq.errors import CannotStart
 from chordmq.fronts.listener import ListenerSettings
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

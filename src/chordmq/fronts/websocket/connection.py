@@ -8,7 +8,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import cast
 
-import structlog
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request as HttpRequest
 from websockets.protocol import State
@@ -37,8 +36,9 @@ from chordmq.fronts.websocket.handshake import (
     select,
 )
 from chordmq.fronts.websocket.pace import Pace
+from chordmq.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _QUIET = logging.getLogger(f"{__name__}.frames")
 _QUIET.setLevel(logging.WARNING)  # each client would be worth a line otherwise

@@ -10,10 +10,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
-import structlog
 
 from chordmq.client.backoff import Backoff
 from chordmq.dataclass import dataclass
+from chordmq.logs import get_logger
 from chordmq.storage.files import replace
 from chordmq.topology.http import Answer, HttpClient, Unreachable
 from chordmq.topology.registry.nodes import Registration, Topology
@@ -24,7 +24,7 @@ ANSWER_S = 10.0
 BACKOFF_MOST_S = 1.0
 """The registry answers little and seldom: one that is back is to be heard of within a second."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
