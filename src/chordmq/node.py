@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from chordmq.broker import extensions
 from chordmq.broker.broker import Broker
-from chordmq.broker.clustering import Clustering, Seat, join
 from chordmq.broker.flusher import Flusher, exit_at_once
 from chordmq.broker.interceptors import Interceptors
 from chordmq.broker.measures import broker_measures, login_measures
@@ -32,7 +31,6 @@ from chordmq.fronts.measures import listener_measures
 from chordmq.fronts.mqtt.settings import listeners as mqtt_listeners
 from chordmq.fronts.obstacles import obstacle
 from chordmq.fronts.opening import Connect, Opening
-from chordmq.fronts.peer.connection import PeerConnection
 from chordmq.fronts.rpc.settings import RpcSettings
 from chordmq.iot.measures import device_measures
 from chordmq.iot.opening import open_devices
@@ -45,6 +43,7 @@ from chordmq.storage.metadata.directory import boot_id, is_suspect, suspect, tru
 from chordmq.version import VERSION
 
 if TYPE_CHECKING:
+    from chordmq.broker.clustering import Clustering
     from chordmq.fronts.mqtt.front import MqttFront
     from chordmq.topology.pipes import Pipes
     from chordmq.web import Web
@@ -58,8 +57,7 @@ FRONTS = {
     "grpc": ("chordmq.fronts.grpc.front", "open_grpc"),
     "amqp": ("chordmq.fronts.amqp_versions", "open_amqp_versions"),
 }
-"""The fronts that have a listener and nothing else of the node's: what opens them, by the name of
-their settings."""
+"""What opens the fronts that have a listener and nothing else of the node's, by their settings."""
 
 log = get_logger(__name__)
 
@@ -158,8 +156,7 @@ class Node:
         host, port = self.http.advertised
         scheme = "https" if self.config.http.tls.is_on else "http"
         address = f"{scheme}://{host}:{port}"
-        pipes = Pipes(self.config.pipes, self.broker, self.config.data_dir, address)
-        self.pipes = pipes
+        self.pipes = pipes = Pipes(self.config.pipes, self.broker, self.config.data_dir, address)
         if self.web is not None:
             self.web.shared.pipes = pipes
         self.metrics.add(pipes.measures)
@@ -255,8 +252,10 @@ class Node:
         await self.broker.groups.loaded.wait()
         await self.broker.cursors.loaded.wait()
 
-    async def _join(self, stack: AsyncExitStack) -> Clustering:
+    async def _join(self, stack: AsyncExitStack) -> "Clustering":
         """Register with the cluster, before anything of this node's data is used."""
+        from chordmq.broker.clustering import Seat, join
+
         config, settings = self.config, self.config.cluster
         self._stands_in_the_way = "the cluster's store is asked"
         listeners = {"kafka": self.kafka, "http": self.http, "peer": self.peer}
@@ -285,7 +284,9 @@ class Node:
         suspect(self.config.data_dir)
         exit_at_once(error)
 
-    async def _open_peer(self, clustering: Clustering, stack: AsyncExitStack) -> None:
+    async def _open_peer(self, clustering: "Clustering", stack: AsyncExitStack) -> None:
+        from chordmq.fronts.peer.connection import PeerConnection
+
         assert self.web is not None  # for in a cluster no front is opened late
         clustering.carry(self.web.shared.deputy)
         self._run(clustering.run(), stack)

@@ -10,8 +10,7 @@ from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.cursors.cursors import EARLIEST
 from chordmq.broker.partition import Partition
 from chordmq.broker.topics import Topics
-from chordmq.cluster.link import Caller, LinkDown, PeerRefused
-from chordmq.cluster.links import Handler
+from chordmq.cluster.link import Caller, Handler, LinkDown, PeerRefused
 from chordmq.cluster.state import NO_LEADER
 from chordmq.codecs.peer.frames import Body, Kind
 from chordmq.errors import DecodeError, NotLeader

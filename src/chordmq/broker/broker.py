@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 
 from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.audit.auditor import Auditor
-from chordmq.broker.audit.relay import AuditRelay
 from chordmq.broker.bounds import Bounds
-from chordmq.broker.clustering import Clustering, RuleBook
 from chordmq.broker.cursors.cursors import Cursors
 from chordmq.broker.flusher import Flusher
-from chordmq.broker.forwarding import Forwarding
 from chordmq.broker.groups.coordinator import GroupCoordinator
 from chordmq.broker.groups.reach import GroupReach
 from chordmq.broker.groups.settings import GroupOverrides
@@ -26,6 +23,7 @@ from chordmq.broker.presence import Presence
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.retained import RetainedMessages
 from chordmq.broker.routing import Routing
+from chordmq.broker.rule_book import RuleBook
 from chordmq.broker.security.permissions import AclSettings, Permissions
 from chordmq.broker.sessions import Sessions
 from chordmq.broker.settings import BrokerSettings
@@ -33,7 +31,6 @@ from chordmq.broker.shared import Shared
 from chordmq.broker.topic import QUEUES_TOPIC, Topic
 from chordmq.broker.topics import Topics
 from chordmq.broker.transactions.coordinator import TransactionCoordinator
-from chordmq.broker.transactions.delegation import Delegation
 from chordmq.broker.upkeep import Upkeep
 from chordmq.clock import Clock
 from chordmq.cluster.administration import Administration
@@ -43,7 +40,6 @@ from chordmq.cluster.members import Members
 from chordmq.cluster.metastore.store import Event
 from chordmq.cluster.state import LIVE
 from chordmq.cluster.topics import TopicTable
-from chordmq.cluster.tunnels import Tunnels
 from chordmq.errors import UnknownTopic
 from chordmq.records.batch import TRANSACTIONAL
 from chordmq.records.marker import Marker
@@ -57,15 +53,17 @@ from chordmq.storage.metadata.segments import SegmentCatalogue
 from chordmq.storage.tail import TailBudget
 
 if TYPE_CHECKING:
+    from chordmq.broker.clustering import Clustering
     from chordmq.broker.queues.queues import Queues
     from chordmq.cluster.routes import Routes
+    from chordmq.cluster.tunnels import Tunnels
 
 
 class Broker:
     """Opens everything below `directory` and serves it; all fronts talk to this class only."""
 
     leaders: Leaders
-    tunnels: Tunnels | None
+    tunnels: "Tunnels | None" = None
     """Ways to other nodes, for clients that these serve; None for a node alone."""
     _queues_of: tuple[Names, Sequence[str]] | None = None
     """What queues are to serve, once they are loaded."""
@@ -78,7 +76,7 @@ class Broker:
         clock: Clock,
         flusher: Flusher,
         acl: AclSettings | None = None,
-        clustering: Clustering | None = None,
+        clustering: "Clustering | None" = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.clock = clock
@@ -249,10 +247,14 @@ class Broker:
         links = self.clustering.links if self.clustering is not None else None
         self.group_reach = GroupReach(self.groups)
         self.leaders = Leaders(self.topics, links)
-        self.tunnels = Tunnels(links) if links is not None else None
-        if self.clustering is None:
+        if self.clustering is None or links is None:
             return
-        links = self.clustering.links
+        from chordmq.broker.audit.relay import AuditRelay
+        from chordmq.broker.forwarding import Forwarding
+        from chordmq.broker.transactions.delegation import Delegation
+        from chordmq.cluster.tunnels import Tunnels
+
+        self.tunnels = Tunnels(links)
         self.shared.reads = self.clustering.spread(self.topics)
         self.bounds.join(links)
         self.group_reach.join(links)

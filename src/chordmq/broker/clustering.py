@@ -10,37 +10,32 @@ from chordmq.broker.popularity import Limits
 from chordmq.broker.remote_reads import RemoteReads
 from chordmq.broker.replica import Replica
 from chordmq.broker.replicas import Replicas
+from chordmq.broker.rule_book import RuleBook
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.shared import Shared
 from chordmq.broker.spreading import Spreading
-from chordmq.broker.topic import in_force
 from chordmq.broker.topics import Topics
 from chordmq.clock import Clock
 from chordmq.cluster.controlling import Controlling
-from chordmq.cluster.elections import Rules
 from chordmq.cluster.fencing import fence
 from chordmq.cluster.image import Image
-from chordmq.cluster.links import Guard, Handler, Links
+from chordmq.cluster.link import Handler
+from chordmq.cluster.links import Guard, Links
 from chordmq.cluster.measures import coordination_measures, ring_measures
 from chordmq.cluster.members import Members
-from chordmq.cluster.metastore.store import Event, MetaStore
+from chordmq.cluster.metastore.store import MetaStore
 from chordmq.cluster.registration import Registration, Standing, compares_for
 from chordmq.cluster.routes import Routes
 from chordmq.cluster.settings import ClusterSettings
 from chordmq.cluster.state import (
     BROKERS,
     CLUSTER,
-    DEFAULTS,
     LIVE,
-    TOPICS,
     BrokerRegistration,
     ClusterIdentity,
     Endpoint,
     PartitionState,
-    Settings,
-    TopicState,
     decode,
-    name_of,
 )
 from chordmq.codecs.peer.frames import Kind
 from chordmq.dataclass import dataclass
@@ -64,40 +59,6 @@ class Seat:
     endpoints: Mapping[str, Endpoint]
     guard: Guard
     """Returns what TLS needs to dial other nodes."""
-
-
-class RuleBook:
-    """What the settings of topics say about replicas, read from the store itself."""
-
-    def __init__(self, image: Image, settings: BrokerSettings) -> None:
-        self._image = image
-        self._settings = settings
-        self._rules: dict[bytes, Rules] = {}
-        image.listen(TOPICS, self._forget)
-        image.listen(DEFAULTS.partition("/")[0], self._forget)
-
-    def __call__(self, topic_id: bytes) -> Rules:
-        """Return the rules of a topic; the safest for one that is not there."""
-        if not self._rules:
-            for entry in self._image.under(TOPICS):
-                topic = decode(entry, TopicState)
-                self._rules[bytes.fromhex(topic.id)] = self._read(topic, name_of(entry.key))
-        return self._rules.get(topic_id, Rules(is_durable=False))
-
-    def _read(self, topic: TopicState, name: str) -> Rules:
-        defaults = self._image.get(DEFAULTS)
-        dynamic = decode(defaults, Settings).settings if defaults else {}
-        defaults_now = self._settings.with_dynamic(dynamic).topic_defaults()
-        settings = in_force(defaults_now, topic.settings, name)
-        return Rules(
-            min_in_sync=settings.min_insync_replicas,
-            is_durable=settings.flushes_to_disk,
-            allows_unclean=settings.unclean_leader_election_enable,
-            follows_ring=not topic.is_manual,
-        )
-
-    def _forget(self, _events: list[Event]) -> None:
-        self._rules.clear()
 
 
 class Clustering:

@@ -7,8 +7,7 @@ from typing import Protocol
 from chordmq import errors
 from chordmq.broker.partition import Partition
 from chordmq.broker.topics import Topics
-from chordmq.cluster.link import Caller, LinkDown, PeerRefused
-from chordmq.cluster.links import Handler
+from chordmq.cluster.link import Caller, Handler, LinkDown, PeerRefused
 from chordmq.cluster.state import NO_LEADER
 from chordmq.codecs.peer.frames import Body, Kind
 from chordmq.errors import ChordMQError, DecodeError, NotCommittedInTime, NotLeader, UnknownTopicId

@@ -14,8 +14,7 @@ from chordmq.broker.chunks import Chunks
 from chordmq.broker.partition import Partition
 from chordmq.broker.topics import Topics
 from chordmq.clock import Clock
-from chordmq.cluster.link import Caller
-from chordmq.cluster.links import NoticeHandler, Watcher
+from chordmq.cluster.link import Caller, NoticeHandler, Watcher
 from chordmq.codecs.peer.frames import Body, Kind
 from chordmq.codecs.peer.reading import (
     Aborted,

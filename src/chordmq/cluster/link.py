@@ -1,7 +1,7 @@
 """One connection between two nodes: both ask over it, and answers find their requests by number."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import NamedTuple, Protocol, cast
 
 from chordmq.codecs.frames import FrameReader
@@ -51,6 +51,12 @@ class Caller(NamedTuple):
 
     broker: int
     epoch: int
+
+
+Handler = Callable[[Caller, memoryview], Awaitable[Body]]
+"""Carries out a request; what it raises of our errors becomes the refusal."""
+NoticeHandler = Callable[[Caller, memoryview], None]
+Watcher = Callable[[int], None]
 
 
 class Home(Protocol):

@@ -16,7 +16,7 @@ from chordmq.client.backoff import Backoff
 from chordmq.client.breaker import Breaker, BreakerSettings
 from chordmq.client.connection import Address
 from chordmq.clock import Clock
-from chordmq.cluster.link import Caller, Link, LinkDown
+from chordmq.cluster.link import Caller, Handler, Link, LinkDown, NoticeHandler, Watcher
 from chordmq.codecs.peer.frames import VERSION, Body, Hello, Kind
 from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError, InvalidRequest, StaleBrokerEpoch
@@ -40,10 +40,6 @@ UNTRACED = (Kind.PING, Kind.RING)
 """What nodes ask each other all the time, whatever clients do."""
 REST = BreakerSettings(failures_max=5, rest_first_s=0.5, rest_most_s=4.0)
 
-Handler = Callable[[Caller, memoryview], Awaitable[Body]]
-"""Carries out a request; what it raises of our errors becomes the refusal."""
-NoticeHandler = Callable[[Caller, memoryview], None]
-Watcher = Callable[[int], None]
 Guard = Callable[[], ssl.SSLContext | None]
 
 

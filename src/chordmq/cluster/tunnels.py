@@ -13,8 +13,7 @@ from typing import NamedTuple, Protocol, cast
 
 import msgspec
 
-from chordmq.cluster.link import Caller, LinkDown
-from chordmq.cluster.links import NoticeHandler, Watcher
+from chordmq.cluster.link import Caller, LinkDown, NoticeHandler, Watcher
 from chordmq.codecs.peer.frames import Body, Kind
 from chordmq.errors import DecodeError
 from chordmq.logs import get_logger

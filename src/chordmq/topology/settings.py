@@ -2,12 +2,15 @@
 
 import re
 from dataclasses import field
+from typing import TYPE_CHECKING
 
-from chordmq.client.security import Security
 from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
 from chordmq.topology.pipe import read_schedule
 from chordmq.topology.registry.nodes import CAPACITY, RANKS, Role
+
+if TYPE_CHECKING:
+    from chordmq.client.security import Security
 
 WAIT_MS = 20_000
 
@@ -77,8 +80,10 @@ class PipesSettings:
         return {name.strip(): text.strip() for name, _, text in parts}
 
     @property
-    def security(self) -> Security:
+    def security(self) -> "Security":
         """Return who this node is for others, and whom it trusts."""
+        from chordmq.client.security import Security
+
         return Security(
             user=self.user,
             password=self.password,

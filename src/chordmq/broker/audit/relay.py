@@ -9,8 +9,7 @@ import msgspec
 from chordmq.broker.audit.chain import Event
 from chordmq.broker.audit.files import TOPIC
 from chordmq.broker.topics import Topics
-from chordmq.cluster.link import Caller, LinkDown, PeerRefused
-from chordmq.cluster.links import Handler
+from chordmq.cluster.link import Caller, Handler, LinkDown, PeerRefused
 from chordmq.cluster.state import NO_LEADER
 from chordmq.codecs.peer.frames import Body, Kind
 from chordmq.errors import DecodeError, NotLeader

@@ -24,8 +24,7 @@ from chordmq.broker.cursors.wishes import (
 )
 from chordmq.broker.partition import Partition
 from chordmq.broker.topics import Topics
-from chordmq.cluster.link import Caller, LinkDown, PeerRefused
-from chordmq.cluster.links import Handler, NoticeHandler, Watcher
+from chordmq.cluster.link import Caller, Handler, LinkDown, NoticeHandler, PeerRefused, Watcher
 from chordmq.cluster.state import NO_LEADER
 from chordmq.codecs.peer.frames import Body, Kind
 from chordmq.errors import ChordMQError, CoordinatorNotAvailable

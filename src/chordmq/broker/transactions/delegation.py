@@ -10,8 +10,7 @@ from chordmq.broker.groups.offsets import Place
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.topics import Topics
 from chordmq.broker.transactions.coordinator import Delegate
-from chordmq.cluster.link import Caller, LinkDown, PeerRefused
-from chordmq.cluster.links import Handler
+from chordmq.cluster.link import Caller, Handler, LinkDown, PeerRefused
 from chordmq.cluster.state import NO_LEADER
 from chordmq.codecs.peer.frames import Body, Kind
 from chordmq.errors import ChordMQError, CoordinatorNotAvailable, DecodeError, NotLeader

@@ -18,8 +18,7 @@ from chordmq.broker.security.auth import Authenticator
 from chordmq.broker.security.meter import Meter
 from chordmq.broker.security.principal import Principal
 from chordmq.broker.security.quotas import Limit
-from chordmq.cluster.link import Caller
-from chordmq.cluster.links import Handler
+from chordmq.cluster.link import Caller, Handler
 from chordmq.codecs.peer.frames import Body
 from chordmq.dataclass import dataclass
 from chordmq.errors import AuthenticationFailed, InvalidRequest, ShuttingDown
