@@ -14,7 +14,7 @@ from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock
 from chordmq.errors import BatchTooLarge, UnknownTopic
 from chordmq.records.batch import walk
-from chordmq.records.record import NewRecord, read_records
+from chordmq.records.record import NewRecord, RecordRun, read_records
 
 
 @pytest.fixture
@@ -51,6 +51,16 @@ async def test_what_is_appended_in_one_turn_is_one_batch(partition: Partition) -
     assert await asyncio.gather(*waiting) == [0, 2, 4]
     assert batches(partition) == [[b"0a", b"0b", b"1a", b"1b", b"2a", b"2b"]]
     assert (appends.batches, appends.records) == (1, 6)
+
+
+async def test_runs_of_alike_records_share_the_batch_of_others(partition: Partition) -> None:
+    appends = Appends()
+    runs = [RecordRun(1, b"k", (), [b"a", b"b"]), RecordRun(2, None, (), [None])]
+    waiting = [appends.append(partition, runs), appends.append(partition, records("c"))]
+    assert await asyncio.gather(*waiting) == [0, 3]
+    assert await appends.append(partition, runs) == 4
+    assert batches(partition) == [[b"a", b"b", None, b"c"], [b"a", b"b", None]]
+    assert (appends.batches, appends.records) == (2, 7)
 
 
 async def test_batches_stay_within_the_topics_limit(partition: Partition) -> None:

@@ -2,7 +2,7 @@
 
 from chordmq.broker.decoded import RECORD_WEIGHT, DecodedBatches
 from chordmq.records.batch import BatchHeader, read_header
-from chordmq.records.record import NewRecord, Record, build_batch
+from chordmq.records.record import NewRecord, Record, RecordRun, build_batch
 
 OWNER = object()
 
@@ -36,6 +36,18 @@ def test_a_batch_that_was_built_here_needs_no_decoding() -> None:
     assert batches.records(OWNER, header, data) is found
     changed, data = batch(b"b", 7)
     assert batches.records(OWNER, changed, data) == [Record(7, 0, None, b"b")]
+
+
+def test_a_batch_that_was_built_of_runs_is_known_so_until_somebody_reads_its_records() -> None:
+    batches = DecodedBatches()
+    header, data = batch(b"a", 7)
+    run = RecordRun(0, b"not decoded", (), [b"a", b"b"])
+    batches.built((OWNER, 7, header.crc), header.size, [run])
+    assert batches.runs(OWNER, header) == [run]
+    assert batches.runs(object(), header) == ()
+    found = batches.records(OWNER, header, data)
+    assert found == [Record(7, 0, b"not decoded", b"a"), Record(8, 0, b"not decoded", b"b")]
+    assert batches.runs(OWNER, header) == ()
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:

@@ -17,8 +17,10 @@ from chordmq.records.record import (
     Headers,
     NewRecord,
     Record,
+    RecordRun,
     build_batch,
     build_compacted,
+    build_runs,
     read_records,
     rebuild_batch,
 )
@@ -66,6 +68,25 @@ def test_records_come_back(kind: Compression, records: list[NewRecord], base_off
     batch = build_batch(records, base_offset=base_offset, compression=kind)
     verify(memoryview(batch), 0, read_header(batch))
     assert read_records(batch) == stored(records, base_offset)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.builds(
+            RecordRun,
+            st.integers(0, 2**45),
+            some_bytes,
+            some_headers,
+            st.lists(st.binary(max_size=3), min_size=1, max_size=200) | st.just([None]),
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_records_that_are_alike_make_the_same_batch(runs: list[RecordRun]) -> None:
+    records = [record for run in runs for record in run.records()]
+    assert build_runs(runs) == build_batch(records)
 
 
 @pytest.mark.parametrize("line", GOLDEN.read_text().splitlines(), ids=lambda line: line.split()[0])

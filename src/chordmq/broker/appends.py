@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import cast
 
+from chordmq.broker.decoded import Built, New, one_by_one
 from chordmq.broker.partition import Partition
 from chordmq.broker.patience import ANOTHER_TIME, Patience
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, NotLeader, UnknownTopic
 from chordmq.records.batch import HEADER_SIZE, read_header
-from chordmq.records.record import NewRecord, build_batch
+from chordmq.records.record import NewRecord, RecordRun, build_batch, build_runs
 
 RECORD_OVERHEAD_MAX = 40
 """Bytes that a record takes besides key, value and headers, at most: its seven numbers."""
@@ -18,7 +20,8 @@ RECORD_OVERHEAD_MAX = 40
 class Waiting:
     """The records of one client, and its future for the offset of the first."""
 
-    records: Sequence[NewRecord]
+    records: Built
+    count: int
     size: int
     offset: asyncio.Future[int]
 
@@ -33,16 +36,17 @@ class Appends:
         self.batches = 0
         self.records = 0
 
-    def append(self, partition: Partition, records: Sequence[NewRecord]) -> asyncio.Future[int]:
+    def append(self, partition: Partition, records: Sequence[New]) -> asyncio.Future[int]:
         """Return a future for the first record's offset, done when all are committed.
 
-        The records stay together in one batch, in their order.
+        The records stay together in one batch, in their order; those that are alike are less work
+        as runs.
         """
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._write_all)
-        records = partition.sealed(records)
-        waiting = Waiting(records, size_of_all(records), loop.create_future())
+        sealed = partition.sealed(records)
+        waiting = Waiting(sealed, *_extent(sealed), loop.create_future())
         self._waiting.setdefault(partition, []).append(waiting)
         return waiting.offset
 
@@ -53,8 +57,8 @@ class Appends:
                 self._write(partition, joined)
 
     def _write(self, partition: Partition, joined: list[Waiting]) -> None:
-        records = [record for waiting in joined for record in waiting.records]
-        batch = memoryview(build_batch(records))
+        records, data = _built([waiting.records for waiting in joined])
+        batch = memoryview(data)
         built = read_header(batch)
         patience = self._patience
         if not partition.is_leader or (patience is not None and patience.holds_up(partition)):
@@ -74,7 +78,7 @@ class Appends:
             return
         partition.built(appended.base_offset, built, records)
         self.batches += 1
-        self.records += len(records)
+        self.records += built.record_count
         base_offset = appended.base_offset
         committed = partition.committed(appended.next_offset)
         if patience is not None and committed is not None:
@@ -82,7 +86,7 @@ class Appends:
             return
         for waiting in joined:
             _tell(waiting, base_offset, committed)
-            base_offset += len(waiting.records)
+            base_offset += waiting.count
 
     def _elsewhere(self, partition: Partition, batch: memoryview) -> asyncio.Future[int]:
         if self._patience is not None:
@@ -108,9 +112,18 @@ class Appends:
             offset = base_offset
             for waiting in joined:
                 _end(waiting, offset, future)
-                offset += len(waiting.records)
+                offset += waiting.count
 
         committed.add_done_callback(done)
+
+
+def _built(parts: Sequence[Built]) -> tuple[Built, bytearray]:
+    """Return the records of all parts together, and the batch with them."""
+    if all(isinstance(part[0], RecordRun) for part in parts):
+        runs = [run for part in parts for run in cast(Sequence[RecordRun], part)]
+        return runs, build_runs(runs)
+    records = [record for part in parts for record in one_by_one(part)]
+    return records, build_batch(records)
 
 
 def _joined(waiting: list[Waiting], size_max: int) -> Iterator[list[Waiting]]:
@@ -157,7 +170,7 @@ def _forward(joined: list[Waiting], appended: asyncio.Future[int]) -> None:
                 _refuse(waiting, error)
             else:
                 _answer(waiting, offset)
-                offset += len(waiting.records)
+                offset += waiting.count
 
     appended.add_done_callback(done)
 
@@ -170,6 +183,18 @@ def _answer(waiting: Waiting, offset: int) -> None:
 def _refuse(waiting: Waiting, error: BaseException) -> None:
     if not waiting.offset.done():
         waiting.offset.set_exception(error)
+
+
+def _extent(records: Built) -> tuple[int, int]:
+    """Return how many records there are, and how many bytes they may take at most in a batch."""
+    count = size = 0
+    if not (records and isinstance(records[0], RecordRun)):
+        return len(records), size_of_all(one_by_one(records))
+    for time, key, headers, values in cast(Sequence[RecordRun], records):
+        around = size_of(NewRecord(time, key, None, headers))
+        count += len(values)
+        size += around * len(values) + sum([len(value or b"") for value in values])
+    return count, size
 
 
 def size_of_all(records: Sequence[NewRecord]) -> int:

@@ -4,10 +4,10 @@ A client takes a few records of a batch at a time, and many clients follow the s
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 from chordmq.records.batch import BatchHeader
-from chordmq.records.record import NewRecord, Record, read_records
+from chordmq.records.record import NewRecord, Record, RecordRun, read_records
 
 WEIGHT_MAX = 8 * 1024 * 1024
 """Bytes of memory that all batches here take, roughly."""
@@ -20,12 +20,16 @@ Key = tuple[object, int, int]
 """Whose batch, where it begins, and its checksum."""
 
 
+New = TypeVar("New", NewRecord, RecordRun)
+Built = Sequence[NewRecord] | Sequence[RecordRun]
+
+
 class Kept(NamedTuple):
     """The records of a batch; those that nobody has read have no offsets yet."""
 
     weight: int
     records: list[Record]
-    built: Sequence[NewRecord] = ()
+    built: Built = ()
 
 
 class DecodedBatches:
@@ -36,7 +40,7 @@ class DecodedBatches:
         self._weight = 0
         self._batches: dict[Key, Kept] = {}
 
-    def built(self, key: Key, size: int, records: Sequence[NewRecord]) -> None:
+    def built(self, key: Key, size: int, records: Built) -> None:
         """Keep the records of which a batch was built that is in the log now.
 
         If it was changed on its way there, its checksum is another and nobody asks for these.
@@ -50,13 +54,20 @@ class DecodedBatches:
         if known is not None:
             self._weight -= known.weight
         if known is None or known.built:
-            built = known.built if known is not None else ()
+            built = one_by_one(known.built if known is not None else ())
             records = [_new(Record, (n, *one)) for n, one in enumerate(built, header.base_offset)]
             records = records or read_records(batch)
             weight = sum(RECORD_WEIGHT + len(one.value or b"") for one in records)
             known = Kept(weight, records)
         self._keep(key, known)
         return known.records
+
+    def runs(self, owner: object, header: BatchHeader) -> Sequence[RecordRun]:
+        """Return the runs that a batch was built of; none if its records are known one by one."""
+        known = self._batches.get((owner, header.base_offset, header.crc))
+        if known is None or not known.built or not isinstance(known.built[0], RecordRun):
+            return ()
+        return cast(Sequence[RecordRun], known.built)
 
     def _keep(self, key: Key, kept: Kept) -> None:
         if 2 * kept.weight > self._weight_max:
@@ -65,3 +76,11 @@ class DecodedBatches:
         self._weight += kept.weight
         while self._weight > self._weight_max:
             self._weight -= self._batches.pop(next(iter(self._batches))).weight
+
+
+def one_by_one(built: Built) -> Sequence[NewRecord]:
+    """Return records one by one that may have been built in runs."""
+    if built and isinstance(built[0], RecordRun):
+        runs = cast(Sequence[RecordRun], built)
+        return [record for run in runs for record in run.records()]
+    return cast(Sequence[NewRecord], built)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from chordmq.broker.audience import Audience
+from chordmq.broker.decoded import Built, New
 from chordmq.broker.intake import Intake
 from chordmq.broker.log_settings import log_settings
 from chordmq.broker.producers import ProducerState
@@ -29,7 +30,7 @@ from chordmq.logs import get_logger
 from chordmq.records.batch import BatchHeader, place, read_header, verify, walk
 from chordmq.records.marker import Marker, build_marker, read_marker
 from chordmq.records.origin import NO_PRODUCER
-from chordmq.records.record import NewRecord, Record
+from chordmq.records.record import NewRecord, Record, RecordRun
 from chordmq.storage.compaction import Compaction
 from chordmq.storage.log import Log
 
@@ -204,25 +205,25 @@ class Partition(Audience):
         assert self._shared.forward is not None, "a node alone leads everything"
         return self._shared.forward(self, data)
 
-    def sealed(self, records: Sequence[NewRecord]) -> Sequence[NewRecord]:
+    def sealed(self, records: Sequence[New]) -> Sequence[New] | Sequence[NewRecord]:
         """Return records as fronts that build batches are to store them."""
-        payloads = self._shared.payloads
-        return records if payloads is None else payloads.seal(self.topic, records)
+        return self._shared.sealed(self.topic, records)
 
     def records(self, header: BatchHeader, batch: memoryview) -> list[Record]:
         """Return the records of a batch of this partition, which nobody may change."""
         return self._shared.decoded.records(self, header, batch)
 
-    def built(self, base_offset: int, header: BatchHeader, records: Sequence[NewRecord]) -> None:
+    def runs(self, header: BatchHeader) -> Sequence[RecordRun]:
+        """Return the records of a batch as runs, if they are known so and handed out as stored."""
+        return self._shared.decoded.runs(self, header) if self._shared.is_plain else ()
+
+    def built(self, base_offset: int, header: BatchHeader, records: Built) -> None:
         """Keep the records of a batch for those who read it next; the header is as it was built."""
         self._shared.decoded.built((self, base_offset, header.crc), header.size, records)
 
     def delivered(self, records: list[Record]) -> list[Record]:
         """Return records as they are handed out by fronts that do not send batches as stored."""
-        if self._shared.payloads is not None:
-            records = self._shared.payloads.open(self.topic, records)
-        deliver = self._shared.deliver
-        return records if deliver is None else deliver(self.topic, self.index, records)
+        return self._shared.delivered(self.topic, self.index, records)
 
     def append_marker(self, marker: Marker) -> int:
         """End a producer's transaction here, and return the offset after its marker."""

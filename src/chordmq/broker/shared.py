@@ -2,18 +2,18 @@
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from chordmq.broker.decoded import DecodedBatches
+from chordmq.broker.decoded import DecodedBatches, New, one_by_one
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.payloads import Payloads
 from chordmq.clock import Clock
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError
 from chordmq.logs import get_logger
-from chordmq.records.record import Record
+from chordmq.records.record import NewRecord, Record
 
 if TYPE_CHECKING:
     from chordmq.broker.absent import Reads
@@ -60,6 +60,23 @@ class Shared:
     reads: "Reads | None" = None
     """Reads what other nodes hold; None where the node is alone."""
     reported_s: float = -math.inf
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether records are handed out as they are stored."""
+        return self.payloads is None and self.deliver is None
+
+    def sealed(self, topic: str, records: Sequence[New]) -> Sequence[New] | Sequence[NewRecord]:
+        """Return records as fronts that build batches are to store them."""
+        if self.payloads is None:
+            return records
+        return self.payloads.seal(topic, one_by_one(records))
+
+    def delivered(self, topic: str, index: int, records: list[Record]) -> list[Record]:
+        """Return records as they are handed out by fronts that do not send batches as stored."""
+        if self.payloads is not None:
+            records = self.payloads.open(topic, records)
+        return records if self.deliver is None else self.deliver(topic, index, records)
 
     def report(self, fault: ChordMQError) -> None:
         """Log that the disk refused a write, once in a while and not for every batch."""

@@ -1,6 +1,7 @@
 """The bytes of one connection whose client is pushed to: events in, joined writes out, limits."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from chordmq.broker.security.principal import ANONYMOUS, Principal
@@ -14,6 +15,8 @@ log = get_logger(__name__)
 WRITE_BUFFER_HIGH = 64 * 1024
 WRITE_BYTES_MAX = 256 * 1024
 """Bytes that are joined into one write."""
+OVERHEAD = 64
+"""Bytes that a message takes besides its body, about."""
 
 E = TypeVar("E")
 
@@ -136,6 +139,17 @@ class Wire(asyncio.Protocol, Generic[E]):
             and not self.is_throttled
             and not self.is_closing
         )
+
+    def room_for(self, sizes: Sequence[int]) -> int:
+        """Return how many messages of such sizes go into this turn's write, one at least."""
+        left = WRITE_BYTES_MAX - self._out_bytes
+        if sum(sizes) + len(sizes) * OVERHEAD <= left:
+            return len(sizes)
+        for number, size in enumerate(sizes, 1):
+            left -= size + OVERHEAD
+            if left <= 0:
+                return number
+        return len(sizes)
 
     def send(self, data: bytes) -> None:
         """Send bytes at the end of this turn."""

@@ -4,7 +4,8 @@ from typing import Any, cast
 
 from chordmq.broker.queues.arguments import read_rules
 from chordmq.broker.queues.dead_letters import dead_letter, deaths, goes_in_circles
-from chordmq.broker.queues.queue import Entry, Queue, QueueFacts
+from chordmq.broker.queues.entries import Entry
+from chordmq.broker.queues.queue import Queue, QueueFacts
 from chordmq.codecs.amqp.content import Envelope, new_properties
 
 RULES = {"x-dead-letter-exchange": "graves"}

@@ -1,5 +1,6 @@
 """The machine of one queue, without a broker around it."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -7,7 +8,8 @@ from pamqp import commands
 
 from chordmq.broker.queues import queue as machine
 from chordmq.broker.queues.arguments import read_rules
-from chordmq.broker.queues.queue import Entry, Queue, QueueFacts
+from chordmq.broker.queues.entries import Entry, Stretch
+from chordmq.broker.queues.queue import Queue, QueueFacts
 from chordmq.broker.queues.source import Source
 from chordmq.clock import ManualClock
 from chordmq.codecs.amqp.content import Envelope, read_properties
@@ -18,12 +20,24 @@ HERE = cast(Any, "partition")
 class Taker:
     """A consumer that keeps what it gets."""
 
+    is_bulk = False
+
     def __init__(self, room: int = 1000, priority: int = 0) -> None:
         self.room = room
         self.priority = priority
         self.no_ack = False
         self.tag = self.client_id = "taker"
         self.got: list[Entry] = []
+
+    @property
+    def in_bulk(self) -> "Taker | None":
+        return self if self.is_bulk else None
+
+    def room_for(self, sizes: Sequence[int]) -> int:
+        return min(self.room - len(self.got), len(sizes))
+
+    def deliver_stretch(self, queue: Queue, stretch: Stretch) -> None:
+        self.got += stretch.entries()
 
     def has_room(self) -> bool:
         return len(self.got) < self.room
@@ -37,6 +51,12 @@ class Taker:
     @property
     def bodies(self) -> list[str]:
         return [(entry.body or b"").decode() for entry in self.got]
+
+
+@pytest.fixture(params=[False, True], ids=["one by one", "in bulk"], autouse=True)
+def is_bulk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every rule hold for consumers that take many messages at once, too."""
+    monkeypatch.setattr(Taker, "is_bulk", request.param)
 
 
 class Keeper:
@@ -92,10 +112,8 @@ def fill(queue: Queue, keeper: Keeper, *bodies: str, **properties: Any) -> None:
     offsets = range(source.next, source.next + len(bodies))
     source.take_all(offsets)
     queue.arrived(sum(map(len, bodies)), count=len(bodies))
-    found = zip(offsets, bodies, strict=True)
-    queue.push_all(
-        [Entry(source, at, envelope, body.encode()) for at, body in found], keeper.now_ms()
-    )
+    stretch = Stretch(source, offsets[0], envelope, [body.encode() for body in bodies])
+    queue.push_stretch(stretch, keeper.now_ms())
     queue.settle_down()
 
 
@@ -107,6 +125,35 @@ def test_messages_that_are_acknowledged_together_are_stored_once() -> None:
     queue.finish_all(consumer.got)
     assert (queue.unacked, queue.finished, queue.sources[HERE].start) == (0, 3, 3)
     assert keeper.touches == 1
+
+
+def test_a_consumer_gets_no_more_than_it_has_room_for() -> None:
+    queue, keeper = made()
+    consumer = Taker(room=2)
+    queue.add_consumer(consumer)
+    fill(queue, keeper, *"abc")
+    fill(queue, keeper, *"de")
+    assert (consumer.bodies, queue.ready, queue.unacked) == (["a", "b"], 3, 2)
+    consumer.room = 4
+    queue.pump()
+    assert (consumer.bodies, queue.ready, queue.ready_bytes) == (["a", "b", "c", "d"], 1, 1)
+    left = queue.get()
+    assert left is not None
+    assert (left.body, left.offset) == (b"e", 4)
+
+
+def test_all_kinds_of_messages_keep_their_order() -> None:
+    queue, keeper = made()
+    fill(queue, keeper, *"ab")
+    fill(queue, keeper, "c", expiration="60000")
+    fill(queue, keeper, *"de")
+    consumer = Taker(room=3)
+    queue.add_consumer(consumer)
+    queue.pump()
+    consumer.room = 6
+    queue.requeue([consumer.got.pop(), consumer.got.pop()])
+    assert consumer.bodies == [*"abcde"]
+    assert [entry.deliveries for entry in consumer.got] == [1, 2, 2, 1, 1]
 
 
 def test_consumers_take_turns() -> None:

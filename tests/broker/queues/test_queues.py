@@ -12,8 +12,9 @@ from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.names import Names
 from chordmq.broker.queues import queue as machine
+from chordmq.broker.queues.entries import Entry
 from chordmq.broker.queues.exchanges import Binding, Exchange, topic_matches
-from chordmq.broker.queues.queue import Entry, Queue, QueueFacts
+from chordmq.broker.queues.queue import Queue, QueueFacts
 from chordmq.broker.queues.virtual_host import VirtualHost
 from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock

@@ -1,5 +1,6 @@
 """A queue's cursor in a partition: what is done, what is stored, and what a restart makes of it."""
 
+import itertools
 from typing import Any, cast
 
 from hypothesis import given
@@ -81,3 +82,21 @@ def test_a_restart_knows_exactly_what_is_left(data: st.DataObject) -> None:
     left = {offset: again.take(offset) for offset in offsets if offset >= start}
     expected = {offset: tried.get(offset, 0) for offset in offsets if offset not in done}
     assert {offset: count for offset, count in left.items() if count is not None} == expected
+
+
+@given(st.integers(1, 20), st.data())
+def test_many_are_done_together_as_they_are_one_by_one(count: int, data: st.DataObject) -> None:
+    together, each = Source(NOWHERE, 5), Source(NOWHERE, 5)
+    offsets = range(5, 5 + count)
+    together.take_all(offsets)
+    together.tried_all(offsets)
+    for offset in offsets:
+        each.take(offset)
+        each.tried(offset, 1)
+    cuts = sorted(data.draw(st.sets(st.integers(6, 5 + count))) | {5, 5 + count})
+    parts = [range(*cut) for cut in itertools.pairwise(cuts)]
+    for part in data.draw(st.permutations(parts)):
+        together.finish_all(part)
+        for offset in part:
+            each.finish(offset)
+        assert together.stored() == each.stored()

@@ -18,6 +18,7 @@ from chordmq.codecs.amqp.frames import (
     Publish,
     Settle,
     ack_frame,
+    all_delivery_frames,
     delivery_frames,
     method_frame,
     nack_frame,
@@ -58,20 +59,37 @@ def read(*pieces: bytes) -> list[Event]:
     return [event for piece in pieces for event in reader.receive(piece)]
 
 
+def apart(events: list[Event]) -> list[Event]:
+    """Return the events with each message by itself."""
+    found: list[Event] = []
+    for event in events:
+        if isinstance(event, Publish):
+            found += (event._replace(bodies=[body]) for body in event.bodies)
+        else:
+            found.append(event)
+    return found
+
+
+def test_messages_that_differ_in_their_bodies_only_are_one_event() -> None:
+    bodies = [b"a" * 10, b"b" * 10, b"c" * 30, b"d" * 10]
+    events = read(b"".join(publication(1, body) for body in bodies))
+    assert [one.bodies for one in events if isinstance(one, Publish)] == [bodies]
+
+
 def test_publications_and_settlements_are_read_as_pamqp_writes_them() -> None:
     opened, first, ack, nack, reject, empty, beat, large = read(STREAM)
     assert isinstance(opened, Method)
     assert isinstance(opened.method, commands.Channel.Open)
     raw = PROPERTIES.marshal()
-    assert first == Publish(1, "logs", "k.ey", True, False, raw, b"hello")
+    assert first == Publish(1, "logs", "k.ey", True, False, raw, [b"hello"])
     assert ack == Settle(1, 7, True, True, False)
     assert nack == Settle(1, 8, False, False, False)
     assert reject == Settle(2, 9, False, False, True)
     assert isinstance(empty, Publish)
-    assert empty.body == b""
+    assert empty.bodies == [b""]
     assert beat == Beat(0)
     assert isinstance(large, Publish)
-    assert large.body == b"x" * 9000
+    assert large.bodies == [b"x" * 9000]
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=20))
@@ -79,8 +97,8 @@ def test_any_pieces_give_the_same_events(cuts: list[int]) -> None:
     at = [0, *sorted(cuts), len(STREAM)]
     pieces = [STREAM[start:stop] for start, stop in itertools.pairwise(at)]
     assert [str(one)[:60] for one in read(*pieces)] != []
-    assert [one for one in read(*pieces) if not isinstance(one, Method)] == [
-        one for one in read(STREAM) if not isinstance(one, Method)
+    assert [one for one in apart(read(*pieces)) if not isinstance(one, Method)] == [
+        one for one in apart(read(STREAM)) if not isinstance(one, Method)
     ]
 
 
@@ -95,8 +113,8 @@ def test_messages_published_alike_are_read_alike(
     at = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     found = read(*(data[start:stop] for start, stop in itertools.pairwise(at)))
     raw = PROPERTIES.marshal()
-    assert found == [
-        Publish(channel, "logs", "k.ey", True, False, raw, b"x" * size) for channel, size in sent
+    assert apart(found) == [
+        Publish(channel, "logs", "k.ey", True, False, raw, [b"x" * size]) for channel, size in sent
     ]
 
 
@@ -129,7 +147,7 @@ def test_messages_of_several_channels_may_mingle() -> None:
             data = data[size:]
     mingled = b"".join(one for pair in zip(*frames, strict=True) for one in pair)
     found = read(mingled)
-    assert [(one.channel, one.body[:1]) for one in found if isinstance(one, Publish)] == [
+    assert [(one.channel, one.bodies[0][:1]) for one in found if isinstance(one, Publish)] == [
         (1, b"a"),
         (2, b"b"),
     ]
@@ -205,6 +223,16 @@ def test_deliveries_read_back_by_pamqp(payload: bytes, tag: int, redelivered: bo
         found_body += part.value
         data = data[size:]
     assert found_body == payload
+
+
+@given(st.lists(st.binary(max_size=20) | st.just(b"x" * 5_000), min_size=1))
+def test_many_deliveries_are_the_bytes_of_each(bodies: list[bytes]) -> None:
+    consumer, message = short("consumer"), (short("exchange") + short("key"), PROPERTIES.marshal())
+    each = [
+        delivery_frames(5, consumer, tag, False, (*message, payload), FRAME_MIN)
+        for tag, payload in enumerate(bodies, 7)
+    ]
+    assert all_delivery_frames(5, consumer, 7, message, bodies, FRAME_MIN) == b"".join(each)
 
 
 def test_confirmations_read_back_by_pamqp() -> None:

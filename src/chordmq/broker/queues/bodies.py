@@ -1,8 +1,9 @@
 """Bodies of messages that are read from the log again, here or from another node."""
 
 from chordmq.broker.feed import Feed
+from chordmq.broker.queues.entries import Entry
 from chordmq.broker.queues.follower import READ_TIMEOUT_S, read_batches
-from chordmq.broker.queues.queue import Entry, Queue
+from chordmq.broker.queues.queue import Queue
 from chordmq.errors import ChordMQError
 
 

@@ -2,9 +2,10 @@
 
 from chordmq.broker.queues.bodies import fetch
 from chordmq.broker.queues.dead_letters import dead_letter, goes_in_circles
+from chordmq.broker.queues.entries import Entry
 from chordmq.broker.queues.exchanges import DEFAULT
 from chordmq.broker.queues.publishing import Publishing
-from chordmq.broker.queues.queue import Entry, Queue
+from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.virtual_host import VirtualHost
 from chordmq.errors import ChordMQError
 from chordmq.logs import get_logger

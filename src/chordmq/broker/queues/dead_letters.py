@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from chordmq.broker.queues.queue import REJECTED, Entry, Queue
+from chordmq.broker.queues.entries import Entry
+from chordmq.broker.queues.queue import REJECTED, Queue
 from chordmq.codecs.amqp.content import EXPIRATION, Envelope, with_headers, without
 
 DEATHS = "x-death"

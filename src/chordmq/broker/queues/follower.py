@@ -2,19 +2,21 @@
 
 import asyncio
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from chordmq.broker.feed import visible
 from chordmq.broker.partition import Partition
+from chordmq.broker.queues.entries import Entry, Stretch
 from chordmq.broker.queues.places import envelope_header, excluded, kept_sections
-from chordmq.broker.queues.queue import Entry, Queue
+from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.source import Source
 from chordmq.codecs.amqp.content import HEADER_NAME, Envelope, read_envelope
 from chordmq.errors import ChordMQError, DecodeError, OffsetNotAvailable
 from chordmq.logs import get_logger
-from chordmq.records.record import Record
+from chordmq.records.batch import BatchHeader
+from chordmq.records.record import Record, RecordRun
 
 log = get_logger(__name__)
 
@@ -36,6 +38,15 @@ class Routing(NamedTuple):
         if not sections:
             return self
         return self._replace(envelope=replace(self.envelope, sections=sections))
+
+
+class Run(NamedTuple):
+    """Messages that go the same way and follow each other."""
+
+    routing: Routing
+    first: int
+    """The offset of the first."""
+    bodies: list[bytes]
 
 
 class Router(Protocol):
@@ -136,57 +147,75 @@ class Follower:
 
     def _hand_out(self, touched: dict[Queue, None]) -> bool:
         partition = self.partition
-        self.position = partition.nearest(self.position)
-        is_more = False
-        for next_offset, records in read_batches(partition, self.position, READ_BYTES):
-            is_more = True
-            for routing, run in self._runs(records):
-                for queue in routing.queues:
-                    if self._hand(queue, run, routing):
+        start = self.position = partition.nearest(self.position)
+        buffers = partition.read(start, READ_BYTES, only_stable=True)
+        for header, batch in visible(partition, start, buffers):
+            runs = (
+                partition.runs(header) if batch is not None and header.base_offset >= start else ()
+            )
+            if runs:
+                found = self._known_runs(header.base_offset, runs)
+            else:
+                found = self._runs(_records(partition, header, batch, start))
+            for run in found:
+                for queue in run.routing.queues:
+                    if self._hand(queue, run):
                         touched[queue] = None
                         self._router.arrived(self.partition, queue)
-            self.position = next_offset
-        return is_more
+            self.position = header.next_offset
+        return self.position > start
 
-    def _runs(self, records: list[Record]) -> Iterator[tuple[Routing, list[Record]]]:
+    def _known_runs(self, first: int, runs: Sequence[RecordRun]) -> Iterator[Run]:
+        """Yield what goes to any queue, of records that are known as runs."""
+        for time, key, headers, values in runs:
+            if len(headers) == 1 and headers[0][0] == HEADER_NAME and values[0] is not None:
+                routing = self._route(Record(first, time, key, None, headers))
+                if routing is not None:
+                    yield Run(routing, first, cast(list[bytes], values))
+            else:
+                found = enumerate(values, first)
+                yield from self._runs([Record(at, time, key, one, headers) for at, one in found])
+            first += len(values)
+
+    def _runs(self, records: Iterable[Record]) -> Iterator[Run]:
         """Yield what goes to any queue, records together that were published in the same way."""
-        last: Routing | None = None
-        run: list[Record] = []
+        run: Run | None = None
         for record in records:
-            routing = self._route(record)
-            if routing is not last:
-                if last is not None:
-                    yield last, run
-                last, run = routing, []
-            run.append(record)
-        if last is not None:
-            yield last, run
+            routing, offset = self._route(record), record.offset
+            if run is None or routing is not run.routing or offset != run.first + len(run.bodies):
+                if run is not None:
+                    yield run
+                run = None if routing is None else Run(routing, offset, [])
+            if run is not None:
+                run.bodies.append(record.value or b"")
+        if run is not None:
+            yield run
 
-    def _hand(self, queue: Queue, run: list[Record], routing: Routing) -> bool:
-        """Give records to a queue; return whether any of them is new to it."""
-        partition, first = self.partition, run[0].offset
+    def _hand(self, queue: Queue, run: Run) -> bool:
+        """Give messages to a queue; return whether any of them is new to it."""
+        partition, (routing, first, bodies) = self.partition, run
         source = queue.sources.get(partition)
         if source is None and first >= self._known_until:
             source = queue.sources[partition] = Source(partition, first)
-        size = sum([len(record.value or b"") for record in run])
+        size = sum(map(len, bodies))
         if (
             source is None
             or source.kept
             or source.is_behind
             or first < source.next
-            or not queue.has_window_for(len(run), size)
+            or not queue.has_window_for(len(bodies), size)
         ):
-            return sum(self._hand_one(queue, record, routing) for record in run) > 0
-        queue.arrived(size, routing.stamp, len(run))
-        source.take_all([record.offset for record in run])
-        envelope = routing.envelope
-        entries = [Entry(source, one.offset, envelope, one.value or b"") for one in run]
-        queue.push_all(entries, routing.stamp)
+            found = enumerate(bodies, first)
+            return sum([self._hand_one(queue, *one, routing) for one in found]) > 0
+        queue.arrived(size, routing.stamp, len(bodies))
+        stretch = Stretch(source, first, routing.envelope, bodies)
+        source.take_all(stretch.offsets)
+        queue.push_stretch(stretch, routing.stamp)
         return True
 
-    def _hand_one(self, queue: Queue, record: Record, routing: Routing) -> bool:
-        """Give a record to a queue that may know it, or has no room for it now."""
-        partition, offset = self.partition, record.offset
+    def _hand_one(self, queue: Queue, offset: int, body: bytes, routing: Routing) -> bool:
+        """Give a message to a queue that may know it, or has no room for it now."""
+        partition = self.partition
         source = queue.sources.get(partition)
         if source is None:
             if offset < self._known_until:
@@ -196,11 +225,11 @@ class Follower:
             if offset >= source.next and not source.is_behind:
                 source.take(offset)
             return False
-        queue.arrived(len(record.value or b""), routing.stamp)
+        queue.arrived(len(body), routing.stamp)
         if source.is_behind or not queue.has_window:
             source.is_behind = True
         else:
-            put(queue, source, record, routing)
+            put(queue, source, (offset, body), routing)
         return True
 
     def _route(self, record: Record) -> Routing | None:
@@ -244,7 +273,7 @@ class Follower:
             if source.is_done(record.offset):
                 source.take(record.offset)
             else:
-                put(queue, source, record, routing)
+                put(queue, source, (record.offset, record.value or b""), routing)
 
 
 class Refill:
@@ -263,14 +292,14 @@ class Refill:
             self._queue.pump()
 
 
-def put(queue: Queue, source: Source, record: Record, routing: Routing) -> None:
-    """Put a record that is counted into a queue."""
-    deliveries = source.take(record.offset)
-    body = record.value or b""
+def put(queue: Queue, source: Source, message: tuple[int, bytes], routing: Routing) -> None:
+    """Put a message that is counted into a queue, from its offset."""
+    offset, body = message
+    deliveries = source.take(offset)
     if deliveries is None:
         queue.forgotten(len(body))
         return
-    entry = Entry(source, record.offset, routing.envelope, body)
+    entry = Entry(source, offset, routing.envelope, body)
     entry.deliveries = deliveries
     queue.push(entry, routing.stamp)
 
@@ -298,7 +327,14 @@ def read_batches(
     """Yield the committed records of each batch from an offset on, and the offset after them."""
     buffers = partition.read(offset, bytes_max, only_stable=True)
     for header, batch in visible(partition, offset, buffers):
-        records = [] if batch is None else partition.delivered(partition.records(header, batch))
-        if header.base_offset < offset:
-            records = [record for record in records if record.offset >= offset]
-        yield header.next_offset, records
+        yield header.next_offset, _records(partition, header, batch, offset)
+
+
+def _records(
+    partition: Partition, header: BatchHeader, batch: memoryview | None, start: int
+) -> list[Record]:
+    """Return the records of a batch from an offset on; none of one that is not to be seen."""
+    records = [] if batch is None else partition.delivered(partition.records(header, batch))
+    if header.base_offset < start:
+        records = [record for record in records if record.offset >= start]
+    return records

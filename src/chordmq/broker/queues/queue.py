@@ -7,66 +7,17 @@ from typing import Any, Protocol
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.queues.arguments import QueueRules
+from chordmq.broker.queues.consumer import BulkConsumer, Consumer
+from chordmq.broker.queues.entries import Entry, Stretch
 from chordmq.broker.queues.exchanges import FOREVER
 from chordmq.broker.queues.source import Source
-from chordmq.codecs.amqp.content import Envelope
 from chordmq.dataclass import dataclass
 
 WINDOW_MESSAGES = 4096
 WINDOW_BYTES = 8 * 1024 * 1024
 """Of messages that a queue keeps ready in memory; those behind them stay in the log."""
 
-NEVER = 0
 EXPIRED, REJECTED, OVERFLOWED, TRIED_TOO_OFTEN = "expired", "rejected", "maxlen", "delivery_limit"
-
-
-class Entry:
-    """A message in a queue."""
-
-    __slots__ = (
-        "body", "deliveries", "envelope", "expires_ms", "offset", "position", "priority",
-        "released", "size", "source",
-    )  # fmt: skip
-
-    def __init__(self, source: Source, offset: int, envelope: Envelope, body: bytes) -> None:
-        self.source = source
-        self.offset = offset
-        self.envelope = envelope
-        self.body: bytes | None = body
-        """None when it has to be read from the log again."""
-        self.size = len(body)
-        self.position = 0
-        self.expires_ms = NEVER
-        self.priority = 0
-        self.deliveries = 0
-        self.released = 0
-        """Deliveries that were given back without having been tried."""
-
-
-class Consumer(Protocol):
-    """Somebody who gets messages."""
-
-    priority: int
-    no_ack: bool
-    tag: str
-    """What the client calls it."""
-
-    @property
-    def client_id(self) -> str:
-        """Return the id of the client, as its presence says it."""
-        ...
-
-    def has_room(self) -> bool:
-        """Return whether it can take a message now."""
-        ...
-
-    def deliver(self, queue: "Queue", entry: Entry) -> None:
-        """Take a message."""
-        ...
-
-    def cancelled(self) -> None:
-        """Take note that the queue is no more."""
-        ...
 
 
 class Keeper(Protocol):
@@ -142,6 +93,8 @@ class Queue:
         self.delivered = self.finished = 0
         self.used_s = 0.0
         self._lanes: list[deque[Entry]] = [deque() for _ in range(rules.priority_max + 1)]
+        self._stretches: deque[Stretch] = deque()
+        """What follows the entries of the lowest lane."""
         self._loaded = 0
         self._loaded_bytes = 0
         self._oldest_stamp = FOREVER
@@ -207,25 +160,29 @@ class Queue:
             self._set_expiry(entry, published_ms)
         if properties.priority and self.rules.priority_max:
             entry.priority = min(properties.priority, self.rules.priority_max)
+        elif self._stretches:
+            self._unfold(len(self._stretches))
         self._lanes[entry.priority].append(entry)
         self._loaded += 1
         self._loaded_bytes += entry.size
 
-    def push_all(self, entries: list[Entry], published_ms: int) -> None:
-        """Put messages that are counted and have one envelope in at the end."""
-        properties = entries[0].envelope.properties
+    def push_stretch(self, stretch: Stretch, published_ms: int) -> None:
+        """Put messages that are counted and were published alike in at the end."""
+        properties = stretch.envelope.properties
         if self._expires or properties.expiration is not None or properties.priority:
-            for entry in entries:
+            for entry in stretch.entries():
                 self.push(entry, published_ms)
             return
-        position = self._position
-        for entry in entries:
-            position += 1
-            entry.position = position
-        self._position = position
-        self._lanes[0].extend(entries)
-        self._loaded += len(entries)
-        self._loaded_bytes += sum([entry.size for entry in entries])
+        stretch.position = self._position + 1
+        self._position += len(stretch)
+        self._stretches.append(stretch)
+        self._loaded += len(stretch)
+        self._loaded_bytes += sum(stretch.sizes)
+
+    def _unfold(self, count: int) -> None:
+        """Make entries of so many stretches."""
+        for _ in range(count):
+            self._lanes[0].extend(self._stretches.popleft().entries())
 
     def _set_expiry(self, entry: Entry, published_ms: int) -> None:
         own, all_ = entry.envelope.properties.expiration, self.rules.message_ttl_ms
@@ -260,13 +217,22 @@ class Queue:
 
     # Messages go.
 
-    def _head(self) -> Entry | None:
+    def _has_any(self) -> bool:
+        """Return whether a message is in memory; if none is, have some read from the log."""
         if self._loaded < self.ready and not self._loaded:
             self._keeper.refill(self)
+        return self._loaded > 0
+
+    def _head(self) -> Entry | None:
+        return self._lane()[0] if self._has_any() else None
+
+    def _lane(self) -> deque[Entry]:
+        """Return where the next message is, as an entry."""
         for lane in reversed(self._lanes):
             if lane:
-                return lane[0]
-        return None
+                return lane
+        self._unfold(1)
+        return self._lanes[0]
 
     def _pop(self, entry: Entry) -> None:
         self._lanes[entry.priority].popleft()
@@ -292,7 +258,7 @@ class Queue:
         self._is_pumping = True
         try:
             while self.ready and (consumer := self._chosen()) is not None:
-                if self._head() is None:
+                if not self._has_any():
                     break
                 self._give(consumer)
         finally:
@@ -301,7 +267,10 @@ class Queue:
     def _give(self, consumer: Consumer) -> None:
         """Give a consumer the next message, or all that it takes if nobody else wants any."""
         is_alone = self.rules.single_active or len(self.consumers) == 1
-        lane = next(lane for lane in reversed(self._lanes) if lane)
+        if is_alone and consumer.in_bulk is not None and not any(self._lanes):
+            self._give_stretch(consumer.in_bulk)
+            return
+        lane = self._lane()
         while lane:
             entry = lane.popleft()
             size = entry.size
@@ -315,6 +284,24 @@ class Queue:
             consumer.deliver(self, entry)
             if not is_alone or not consumer.has_room():
                 return
+
+    def _give_stretch(self, consumer: BulkConsumer) -> None:
+        """Give a consumer as many messages at once as it takes of those that are alike."""
+        stretch = self._stretches.popleft()
+        room = consumer.room_for(stretch.sizes)
+        if room < len(stretch):
+            self._stretches.appendleft(stretch.part(room, len(stretch)))
+            stretch = stretch.part(0, room)
+        count, size = len(stretch), sum(stretch.sizes)
+        self._loaded -= count
+        self._loaded_bytes -= size
+        self.ready -= count
+        self.ready_bytes -= size
+        self.unacked += count
+        self.delivered += count
+        stretch.deliveries = 1
+        stretch.source.tried_all(stretch.offsets)
+        consumer.deliver_stretch(self, stretch)
 
     def _is_fit(self, entry: Entry) -> bool:
         if entry.expires_ms and entry.expires_ms <= self._keeper.now_ms():
@@ -374,6 +361,13 @@ class Queue:
             if source is not last:
                 self._keeper.touched(self, source)
                 last = source
+
+    def finish_stretch(self, stretch: Stretch) -> None:
+        """Take messages as done that were delivered together."""
+        self.unacked -= len(stretch)
+        self.finished += len(stretch)
+        stretch.source.finish_all(stretch.offsets)
+        self._keeper.touched(self, stretch.source)
 
     def requeue(self, entries: Iterable[Entry]) -> None:
         """Put messages back where they were, as far as others have not gone on."""
@@ -436,6 +430,7 @@ class Queue:
     def purge(self) -> int:
         """Take all that waits as done; return how many messages that were."""
         count = self.ready
+        self._unfold(len(self._stretches))
         for lane in self._lanes:
             for entry in lane:
                 self.finish(entry, is_unacked=False)
@@ -448,6 +443,7 @@ class Queue:
 
     def drop_source(self, source: Source) -> None:
         """Forget messages of a topic that was deleted."""
+        self._unfold(len(self._stretches))
         for number, lane in enumerate(self._lanes):
             self._lanes[number] = deque(entry for entry in lane if entry.source is not source)
         self._loaded = sum(map(len, self._lanes))

@@ -14,6 +14,7 @@ from chordmq.broker.patience import Patience
 from chordmq.broker.queues.arguments import check_alike
 from chordmq.broker.queues.bodies import bring_back, load
 from chordmq.broker.queues.burials import bury, has_grave
+from chordmq.broker.queues.consumer import Consumer
 from chordmq.broker.queues.definitions import (
     QUEUES_TOPIC,
     Held,
@@ -23,13 +24,14 @@ from chordmq.broker.queues.definitions import (
     exchange_entry,
     queue_entry,
 )
+from chordmq.broker.queues.entries import Entry
 from chordmq.broker.queues.exchanges import Binding, Exchange
 from chordmq.broker.queues.follower import Routing
 from chordmq.broker.queues.following import Following, QueueHost
 from chordmq.broker.queues.image import Image
 from chordmq.broker.queues.progress import Progress
 from chordmq.broker.queues.publishing import Publishing
-from chordmq.broker.queues.queue import Consumer, Entry, Queue, QueueFacts
+from chordmq.broker.queues.queue import Queue, QueueFacts
 from chordmq.broker.queues.source import Source
 from chordmq.broker.queues.streams import Stream, new_queue
 from chordmq.broker.queues.trimming import forget_ended, trim

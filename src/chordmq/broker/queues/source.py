@@ -1,7 +1,7 @@
 """How far a queue has come in one partition: what it holds of it, and what it is done with."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from chordmq.broker.cursors.shared_cursor import COUNT_MAX, Change, State
 from chordmq.broker.partition import Partition
@@ -50,7 +50,7 @@ class Source:
         self._tried[offset] = kept[0].deliveries
         return kept[0].deliveries
 
-    def take_all(self, offsets: Sequence[int]) -> None:
+    def take_all(self, offsets: range) -> None:
         """Look at messages of the queue's that nothing was stored of."""
         assert not self.kept
         self._order.extend(offsets)
@@ -64,6 +64,10 @@ class Source:
         """Take note that a message was delivered."""
         self._tried[offset] = deliveries if deliveries < COUNT_MAX else COUNT_MAX
 
+    def tried_all(self, offsets: range) -> None:
+        """Take note that messages were delivered for the first time."""
+        self._tried.update(dict.fromkeys(offsets, 1))
+
     def finish(self, offset: int) -> None:
         """Take note that a message is done."""
         self._tried.pop(offset, None)
@@ -72,6 +76,20 @@ class Source:
             done.add(offset)
             return
         order.popleft()
+        while order and order[0] in done:
+            done.remove(order.popleft())
+
+    def finish_all(self, offsets: range) -> None:
+        """Take note that messages are done which follow each other."""
+        pop = self._tried.pop
+        for offset in offsets:
+            pop(offset, None)
+        order, done = self._order, self._done
+        if order[0] != offsets[0]:
+            done.update(offsets)
+            return
+        for _ in offsets:
+            order.popleft()
         while order and order[0] in done:
             done.remove(order.popleft())
 

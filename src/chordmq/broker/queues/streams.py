@@ -6,9 +6,10 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 
 from chordmq.broker.queues.arguments import STREAM, Arguments, read_rules
+from chordmq.broker.queues.entries import Entry
 from chordmq.broker.queues.places import topic_name
 from chordmq.broker.queues.publishing import Publishing
-from chordmq.broker.queues.queue import Entry, Keeper, Queue, QueueFacts
+from chordmq.broker.queues.queue import Keeper, Queue, QueueFacts
 from chordmq.broker.queues.virtual_host import VirtualHost
 from chordmq.broker.topic import Topic
 from chordmq.errors import ChordMQError, InvalidRequest

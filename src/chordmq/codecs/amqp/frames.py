@@ -5,8 +5,8 @@ acknowledgements, which come by the thousand, are read here; other methods are l
 """
 
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
 
 from pamqp import base, commands, frame
 
@@ -40,7 +40,10 @@ _TAGGED = struct.Struct(">BHIIQBB")
 
 
 class Publish(NamedTuple):
-    """A message that a client sends to an exchange; its properties stay as they came."""
+    """Messages that a client sends to an exchange, and that differ in their bodies only.
+
+    Their properties stay as they came.
+    """
 
     channel: int
     exchange: str
@@ -48,10 +51,7 @@ class Publish(NamedTuple):
     mandatory: bool
     immediate: bool
     properties: bytes
-    body: bytes
-
-
-_new = tuple.__new__  # half the time of calling the class
+    bodies: list[bytes]
 
 
 class Settle(NamedTuple):
@@ -161,7 +161,7 @@ class FrameReader:
                     exchange, key, flags = self._route(payload)
                     properties, body, at = whole
                     route = (channel, exchange, key, bool(flags & 1), bool(flags & 2), properties)
-                    events.append(_new(Publish, (*route, body)))
+                    events.append(Publish(*route, [body]))
                     self._last = _alike(data[begin : stop + 12], route)
                     continue
             self._frame(kind, channel, payload, events)
@@ -178,22 +178,24 @@ class FrameReader:
         head, middle = len(before), 8 + len(between)
         if route[0] in self._open:
             return at
+        bodies: list[bytes] = []
         while data.startswith(before, at):
             sizes = at + head
             start = sizes + middle + 4
             if not data.startswith(between, sizes + 8) or start > len(data):
                 break
             size = _U32.unpack_from(data, start - 4)[0]
-            stop = start + size
-            if (
-                not 0 < size <= size_max
-                or stop >= len(data)
-                or data[stop] != END
-                or _U64.unpack_from(data, sizes)[0] != size
-            ):
+            if not 0 < size <= size_max or _U64.unpack_from(data, sizes)[0] != size:
                 break
-            events.append(_new(Publish, (*route, data[start:stop])))
-            at = stop + 1
+            whole = _of_one_size(data, at, start - at, size, bodies)
+            if whole == at:
+                break
+            at = whole
+        if bodies:
+            if events and events[-1][:-1] == route:
+                cast(Publish, events[-1]).bodies.extend(bodies)
+            else:
+                events.append(Publish(*route, bodies))
         return at
 
     @property
@@ -283,9 +285,20 @@ class FrameReader:
                 bool(flags & 1),
                 bool(flags & 2),
                 content.properties,
-                body,
+                [body],
             )
         )
+
+
+def _of_one_size(data: bytes, at: int, head: int, size: int, bodies: list[bytes]) -> int:
+    """Take the bodies of messages that begin with the same bytes, and return where they end."""
+    begin, size_all = data[at : at + head], len(data)
+    stop = at + head + size
+    while stop < size_all and data[stop] == END and data.startswith(begin, at):
+        bodies.append(data[at + head : stop])
+        at = stop + 1
+        stop = at + head + size
+    return at
 
 
 def _publish(payload: bytes) -> tuple[str, str, int]:
@@ -423,6 +436,35 @@ def delivery_frames(
             b"\xce",
         )
     )
+
+
+def all_delivery_frames(
+    channel: int,
+    consumer: bytes,
+    tag: int,
+    message: tuple[bytes, bytes],
+    bodies: Sequence[bytes],
+    frame_max: int,
+) -> bytes:
+    """Return first deliveries of messages with one route and properties, from a tag on."""
+    route, properties = message
+    if min(map(len, bodies)) == 0 or max(map(len, bodies)) > frame_max - FRAME_OVERHEAD:
+        return b"".join(
+            delivery_frames(channel, consumer, number, False, (*message, body), frame_max)
+            for number, body in enumerate(bodies, tag)
+        )
+    begin = _HEAD.pack(METHOD, channel, 13 + len(consumer) + len(route)) + DELIVER + consumer
+    between, last = b"", 0
+    out: list[bytes] = []
+    for number, body in enumerate(bodies, tag):
+        size = len(body)
+        if size != last:
+            last = size
+            content = _CONTENT_FRAME.pack(HEADER, channel, 12 + len(properties), BASIC, 0, size)
+            follows = _HEAD.pack(BODY, channel, size)
+            between = b"\x00%b\xce%b%b\xce%b" % (route, content, properties, follows)
+        out += (begin, _U64.pack(number), between, body, b"\xce")
+    return b"".join(out)
 
 
 def deliver_frame(

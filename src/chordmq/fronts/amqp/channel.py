@@ -1,16 +1,18 @@
 """One channel of a connection: its consumers, what they have got, its confirms and transaction."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pamqp import commands
 
-from chordmq.broker.queues.queue import Entry, Queue
+from chordmq.broker.queues.entries import Entry, Stretch
+from chordmq.broker.queues.queue import Queue
 from chordmq.codecs.amqp.content import Envelope, with_headers
 from chordmq.codecs.amqp.frames import (
     ACK,
     Publish,
     Settle,
+    all_delivery_frames,
     content_frames,
     deliver_frame,
     delivery_frames,
@@ -19,23 +21,13 @@ from chordmq.codecs.amqp.frames import (
 )
 from chordmq.fronts.amqp.confirms import Confirms
 from chordmq.fronts.amqp.errors import Fault
+from chordmq.fronts.amqp.unsettled import Span, Unsettled
 
 if TYPE_CHECKING:
     from chordmq.fronts.amqp.connection import AmqpConnection
     from chordmq.fronts.amqp.streams import StreamConsumer
 
 DELIVERY_COUNT = "x-delivery-count"
-
-
-class Unacked(NamedTuple):
-    """A message that the client has and has not settled; got by a consumer, or by basic.get."""
-
-    queue: "Queue | StreamConsumer"
-    entry: Any
-    consumer: "ChannelConsumer | StreamConsumer | None"
-
-
-_new = tuple.__new__  # half the time of calling the class
 
 
 class ChannelConsumer:
@@ -51,6 +43,7 @@ class ChannelConsumer:
         self.priority = priority
         self.limit = channel.limit_of_consumers
         self.unacked = 0
+        self.in_bulk = self
         self._tag = short(tag)
 
     @property
@@ -76,7 +69,7 @@ class ChannelConsumer:
         is_repeated = entry.deliveries > 1
         envelope = entry.envelope
         if is_repeated or envelope.properties.headers:
-            envelope = delivered(queue, entry)
+            envelope = shown(queue, envelope, entry.deliveries)
         message = (envelope.route, envelope.properties.raw, entry.body or b"")
         place = (channel.number, self._tag, channel.tag)
         connection.send(delivery_frames(*place, is_repeated, message, connection.frame_max))
@@ -87,7 +80,36 @@ class ChannelConsumer:
             if not entry.source.partition.is_absent:
                 entry.body = None  # read again if it comes back
             self.unacked += 1
-            channel.unacked[channel.tag] = _new(Unacked, (queue, entry, self))
+            channel.unacked.add(Span(channel.tag, entry, queue, self))
+
+    def room_for(self, sizes: Sequence[int]) -> int:
+        """Return how many messages of such sizes the client can take, given that it takes one."""
+        channel = self.channel
+        room = len(sizes)
+        if not self.no_ack:
+            room = min(room, (channel.limit or channel.unacked_max) - len(channel.unacked))
+            if self.limit:
+                room = min(room, self.limit - self.unacked)
+        return channel.connection.room_for(sizes[:room])
+
+    def deliver_stretch(self, queue: Queue, stretch: Stretch) -> None:
+        """Send messages that are delivered for the first time."""
+        channel, envelope = self.channel, stretch.envelope
+        if envelope.properties.headers:
+            envelope = shown(queue, envelope, 1)
+        connection, first = channel.connection, channel.tag + 1
+        channel.tag += len(stretch)
+        message = (envelope.route, envelope.properties.raw)
+        place = (channel.number, self._tag, first)
+        connection.send(all_delivery_frames(*place, message, stretch.bodies, connection.frame_max))
+        connection.front.messages_out += len(stretch)
+        if self.no_ack:
+            queue.finish_stretch(stretch)
+        else:
+            if not stretch.source.partition.is_absent:
+                stretch.bodies = []  # read again if they come back
+            self.unacked += len(stretch)
+            channel.unacked.add(Span(first, stretch, queue, self))
 
     def cancelled(self) -> None:
         """Tell the client that the queue is no more."""
@@ -108,7 +130,7 @@ class Channel:
         """Whether the client was told that it is closed, and has not agreed yet."""
         self.is_flowing = True
         self.tag = 0
-        self.unacked: dict[int, Unacked] = {}
+        self.unacked = Unsettled()
         self.unacked_max = connection.front.settings.unacknowledged_max
         self.consumers: dict[str, ChannelConsumer | StreamConsumer] = {}
         self.limit = 0
@@ -129,77 +151,62 @@ class Channel:
         else:
             if not entry.source.partition.is_absent:
                 entry.body = None
-            self.unacked[self.tag] = Unacked(queue, entry, None)
+            self.unacked.add(Span(self.tag, entry, queue, None))
 
     def settle(self, event: Settle) -> None:
         """Apply an acknowledgement, or put it off to the commit."""
         if self.transaction is not None:
-            self._tags(event)
+            self._check(event)
             self.transaction.append(event)
             return
         self.apply(event)
 
     def apply(self, event: Settle) -> None:
         """Settle messages."""
-        pop = self.unacked.pop
-        found = [pop(tag) for tag in self._tags(event)]
+        self._check(event)
+        found = self._taken(event)
+        for span in found:
+            self._thirst(span)
         if event.is_done:
-            self._finish(found)
-            return
-        for queue, _, consumer in found:
-            self._thirst(queue, consumer)
-        if event.requeue:
+            finish(found)
+        elif event.requeue:
             requeue(found)
         else:
-            for queue, entry, _ in found:
-                queue.reject(entry)
+            for span in found:
+                for message in span.messages():
+                    span.queue.reject(message)
 
-    def _finish(self, found: list[Unacked]) -> None:
-        """Take messages as done, those of one queue and consumer together."""
-        together: dict[tuple[Any, Any], list[Any]] = {}
-        for queue, entry, consumer in found:
-            together.setdefault((queue, consumer), []).append(entry)
-        for (queue, consumer), entries in together.items():
-            queue.finish_all(entries)
-            self._thirst(queue, consumer, len(entries))
-
-    def _thirst(
-        self,
-        queue: "Queue | StreamConsumer",
-        consumer: "ChannelConsumer | StreamConsumer | None",
-        count: int = 1,
-    ) -> None:
-        if consumer is not None:
-            consumer.unacked -= count
+    def _thirst(self, span: Span) -> None:
+        """Take note that there is room for as many other messages."""
+        if span.consumer is not None:
+            span.consumer.unacked -= len(span)
         if self.limit:  # room for all consumers of the channel
             self.connection.thirsty.update(dict.fromkeys(c.queue for c in self.consumers.values()))
         else:
-            self.connection.thirsty[queue] = None
+            self.connection.thirsty[span.queue] = None
 
-    def _tags(self, event: Settle) -> Iterable[int]:
-        tag = event.tag
-        if not event.multiple:
-            if tag not in self.unacked:
-                raise Fault(406, f"unknown delivery tag {tag}", ACK)
-            return (tag,)
-        if tag and tag not in self.unacked and tag > self.tag:
+    def _check(self, event: Settle) -> None:
+        """Raise a fault if the client has not got what it settles."""
+        tag, unacked = event.tag, self.unacked
+        if event.multiple:
+            is_known = not tag or (tag <= self.tag and unacked.first <= tag)
+        else:
+            is_known = tag in unacked
+        if not is_known:
             raise Fault(406, f"unknown delivery tag {tag}", ACK)
-        found = []
-        for one in self.unacked:
-            if tag and one > tag:
-                break
-            found.append(one)
-        if not found and tag:
-            raise Fault(406, f"unknown delivery tag {tag}", ACK)
-        return found
+
+    def _taken(self, event: Settle) -> list[Span]:
+        if event.multiple:
+            return self.unacked.take_until(event.tag) if event.tag else self.unacked.take_all()
+        span = self.unacked.take(event.tag)
+        return [] if span is None else [span]
 
     def recover(self) -> None:
         """Give back all that is not settled."""
-        found = list(self.unacked.values())
-        self.unacked.clear()
-        for _, _, consumer in found:
-            if consumer is not None:
-                consumer.unacked -= 1
+        found = self.unacked.take_all()
+        for span in found:
+            if span.consumer is not None:
+                span.consumer.unacked -= len(span)
         requeue(found)
 
     def cancel(self, tag: str) -> None:
@@ -252,24 +259,35 @@ class ReplyConsumer(NamedTuple):
     """What answers are sent to."""
 
 
-def delivered(queue: Queue, entry: Entry) -> Envelope:
+def shown(queue: Queue, envelope: Envelope, deliveries: int) -> Envelope:
     """Return the envelope that a consumer sees."""
-    envelope = entry.envelope
     headers = envelope.properties.headers
-    if queue.rules.type == "quorum" and entry.deliveries > 1:
-        headers = dict(headers) | {DELIVERY_COUNT: entry.deliveries - 1}
+    if queue.rules.type == "quorum" and deliveries > 1:
+        headers = dict(headers) | {DELIVERY_COUNT: deliveries - 1}
     elif "BCC" not in headers:
         return envelope
-    shown = {name: value for name, value in headers.items() if name != "BCC"}
-    properties = with_headers(envelope.properties, shown)
+    seen = {name: value for name, value in headers.items() if name != "BCC"}
+    properties = with_headers(envelope.properties, seen)
     return Envelope(envelope.vhost, envelope.exchange, envelope.key, properties)
 
 
-def requeue(found: Iterable[Unacked]) -> None:
+def finish(found: Iterable[Span]) -> None:
+    """Take messages as done, those of one queue together."""
+    by_queue: dict[Queue | StreamConsumer, list[Any]] = {}
+    for span in found:
+        if isinstance(span.held, Stretch):
+            span.queue.finish_stretch(span.held)
+        else:
+            by_queue.setdefault(span.queue, []).append(span.held)
+    for queue, entries in by_queue.items():
+        queue.finish_all(entries)
+
+
+def requeue(found: Iterable[Span]) -> None:
     """Put messages back into their queues."""
     by_queue: dict[Queue | StreamConsumer, list[Any]] = {}
-    for queue, entry, _ in found:
-        by_queue.setdefault(queue, []).append(entry)
+    for span in found:
+        by_queue.setdefault(span.queue, []).extend(span.messages())
     for queue, entries in by_queue.items():
         if not queue.is_deleted:
             queue.requeue(entries)

@@ -208,18 +208,14 @@ class AmqpConnection(Wire):
 
     async def _work(self, events: list[Event]) -> None:
         """Do what the events of one read ask for, in their order."""
-        at = 0
-        while at < len(events):
-            event = events[at]
+        for event in events:
             channel = self._channels.get(event.channel)
             try:
                 if channel is None or channel.is_closing:
-                    at += 1
                     await self._without_channel(event)
                 elif isinstance(event, Publish) and channel.transaction is None:
-                    at = await self.publisher.publish(channel, events, at)
+                    await self.publisher.publish(channel, event)
                 else:
-                    at += 1
                     await self._do(channel, event)
             except Fault as fault:
                 if channel is None or not fault.is_soft:

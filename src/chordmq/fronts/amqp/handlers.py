@@ -22,7 +22,7 @@ from chordmq.broker.queues.virtual_host import HIERARCHICAL
 from chordmq.broker.security.acl import ANY, Operation
 from chordmq.codecs.amqp.frames import Publish, content_frames, method_frame
 from chordmq.errors import UnknownQueue
-from chordmq.fronts.amqp.channel import Channel, ChannelConsumer, ReplyConsumer, delivered
+from chordmq.fronts.amqp.channel import Channel, ChannelConsumer, ReplyConsumer, shown
 from chordmq.fronts.amqp.confirms import Confirms
 from chordmq.fronts.amqp.errors import Fault
 from chordmq.fronts.amqp.front import REPLY_TO
@@ -332,7 +332,7 @@ async def get(channel: Channel, method: commands.Basic.Get) -> None:
         reply(channel, Basic.GetEmpty())
         return
     channel.tag += 1
-    envelope = delivered(queue, entry)
+    envelope = shown(queue, entry.envelope, entry.deliveries)
     found = Basic.GetOk(
         delivery_tag=channel.tag,
         redelivered=entry.deliveries > 1,
@@ -382,10 +382,9 @@ async def commit(channel: Channel, method: commands.Tx.Commit) -> None:
     events, channel.transaction = channel.transaction, None
     publisher = channel.connection.publisher
     try:
-        published = [event for event in events if isinstance(event, Publish)]
-        at = 0
-        while at < len(published):
-            at = await publisher.publish(channel, published, at)
+        for event in events:
+            if isinstance(event, Publish):
+                await publisher.publish(channel, event)
         await publisher.committed()
         for event in events:
             if not isinstance(event, Publish):

@@ -1,8 +1,9 @@
 """What a client publishes: checked, routed, and appended with all else that came in one read."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from pamqp import commands
 
@@ -12,7 +13,6 @@ from chordmq.broker.queues.plans import Plan, make_plan
 from chordmq.codecs.amqp.content import Envelope, Properties, read_properties, with_reply_to
 from chordmq.codecs.amqp.frames import (
     PUBLISH,
-    Event,
     Publish,
     content_frames,
     method_frame,
@@ -21,7 +21,7 @@ from chordmq.errors import ChordMQError, DecodeError
 from chordmq.fronts.amqp.confirms import Group
 from chordmq.fronts.amqp.errors import Fault, fault_of
 from chordmq.fronts.amqp.front import REPLY_TO
-from chordmq.records.record import Headers, NewRecord
+from chordmq.records.record import Headers, RecordRun
 
 if TYPE_CHECKING:
     from chordmq.fronts.amqp.channel import Channel
@@ -29,27 +29,32 @@ if TYPE_CHECKING:
 
 MESSAGE_NO_ROUTE = 312
 
-_new = tuple.__new__  # half the time of calling the class
-
 
 class Batch:
     """Records for one partition, and whom to tell."""
 
-    __slots__ = ("groups", "records", "size", "unconfirmed")
+    __slots__ = ("count", "groups", "runs", "size", "unconfirmed")
 
     def __init__(self) -> None:
-        self.records: list[NewRecord] = []
-        self.groups: dict[Group, tuple[Channel, list[int]]] = {}
+        self.runs: list[RecordRun] = []
+        self.groups: dict[Group, tuple[Channel, list[range]]] = {}
         self.unconfirmed: dict[Channel, None] = {}
+        self.count = 0
         self.size = 0
 
-    def confirm(self, group: Group, channel: "Channel", numbers: Iterable[int]) -> None:
+    def add(self, plan: Plan, headers: Headers, bodies: Sequence[bytes | None]) -> None:
+        """Append messages that go by one plan."""
+        self.runs.append(RecordRun(plan.time_ms, plan.key, headers, bodies))
+        self.count += len(bodies)
+        self.size += sum([len(body or b"") for body in bodies])
+
+    def confirm(self, group: Group, channel: "Channel", numbers: range) -> None:
         """Have publications confirmed when the batch is committed."""
         told = self.groups.get(group)
         if told is None:
-            self.groups[group] = (channel, list(numbers))
+            self.groups[group] = (channel, [numbers])
         else:
-            told[1].extend(numbers)
+            told[1].append(numbers)
 
 
 class Publisher:
@@ -68,38 +73,25 @@ class Publisher:
         self._elsewhere: dict[Partition, int] = {}
         """Where messages end in partitions that other nodes lead."""
 
-    async def publish(self, channel: "Channel", events: Sequence[Event], at: int) -> int:
-        """Take a message and those behind it that are alike; return where they end.
-
-        What they say wrong raises a Fault.
-        """
-        first = events[at]
-        assert isinstance(first, Publish)
-        place = (first.exchange, first.key, first.properties)
+    async def publish(self, channel: "Channel", event: Publish) -> None:
+        """Take messages; what they say wrong raises a Fault."""
+        place = (event.exchange, event.key, event.properties)
         plan = self._plans.get(place)
         if plan is None:
-            plan = self._plans[place] = await self._plan(first)
-        end, alike = at + 1, first[:-1]
-        while end < len(events) and events[end][:-1] == alike:
-            end += 1
-        run = cast(Sequence[Publish], events[at:end])
-        if plan.is_simple and (plan.is_routed or not first.mandatory):
-            self._take_run(channel, run, plan)
+            plan = self._plans[place] = await self._plan(event)
+        if plan.is_simple and (plan.is_routed or not event.mandatory):
+            self._take_all(channel, event.bodies, plan)
         else:
-            for event in run:
-                self._take(channel, event, plan)
-        return end
+            for body in event.bodies:
+                self._take(channel, event, body, plan)
 
-    def _take_run(self, channel: "Channel", run: Sequence[Publish], plan: Plan) -> None:
+    def _take_all(self, channel: "Channel", bodies: Sequence[bytes], plan: Plan) -> None:
         """Put messages into the batch of their partition."""
         assert plan.partition is not None
-        count = len(run)
+        count = len(bodies)
         self._front.messages_in += count
         batch = self._batch(plan.partition)
-        route = (plan.time_ms, plan.key)
-        headers = (plan.headers,)
-        batch.records += [_new(NewRecord, (*route, event[6], *headers)) for event in run]
-        batch.size += sum(len(event[6]) for event in run)
+        batch.add(plan, plan.headers, bodies)
         if channel.confirms is None:
             batch.unconfirmed[channel] = None
             return
@@ -113,7 +105,7 @@ class Publisher:
             batch = self._batches[partition] = Batch()
         return batch
 
-    def _take(self, channel: "Channel", event: Publish, plan: Plan) -> None:
+    def _take(self, channel: "Channel", event: Publish, body: bytes, plan: Plan) -> None:
         """Put one message into the batch of its partition, unless it is returned or refused."""
         group: Group | None = None
         number = 0
@@ -122,10 +114,10 @@ class Publisher:
             self._confirming[channel] = None
         self._front.messages_in += 1
         if not plan.is_routed and event.mandatory:
-            self._return(event)
+            self._return(event, body)
             return
         if plan.partition is None:
-            self._reply(event, plan)
+            self._reply(event, body, plan)
             return
         headers: Headers | None = plan.headers
         if plan.limited:
@@ -136,13 +128,11 @@ class Publisher:
             if headers is None:
                 return
         batch = self._batch(plan.partition)
-        body = None if plan.is_null and not event.body else event.body
-        batch.records.append(NewRecord(plan.time_ms, plan.key, body, headers or ()))
-        batch.size += len(event.body)
+        batch.add(plan, headers or (), [None if plan.is_null and not body else body])
         if group is None:
             batch.unconfirmed[channel] = None
         else:
-            batch.confirm(group, channel, (number,))
+            batch.confirm(group, channel, range(number, number + 1))
 
     def end_read(self) -> None:
         """Append what was taken; confirm it when it is committed."""
@@ -153,7 +143,7 @@ class Publisher:
                 group.parts += 1
             self.unanswered += batch.size
             self._connection.meter.produced += batch.size
-            appended = self._publishing.appends.append(partition, batch.records)
+            appended = self._publishing.appends.append(partition, batch.runs)
             self._pending.add(appended)
             appended.add_done_callback(self._when_done(partition, batch))
         for channel in self._confirming:
@@ -170,13 +160,13 @@ class Publisher:
             error = None if appended.cancelled() else appended.exception()
             if error is None and not appended.cancelled():
                 if not partition.is_leader:
-                    self._elsewhere[partition] = appended.result() + len(batch.records)
-                self._connection.audit(partition, appended.result(), len(batch.records))
+                    self._elsewhere[partition] = appended.result() + batch.count
+                self._connection.audit(partition, appended.result(), batch.count)
             if isinstance(error, ChordMQError):
                 self._connection.refused(error, batch.unconfirmed)
             for group, (channel, numbers) in batch.groups.items():
                 if error is not None:
-                    group.failed += numbers
+                    group.failed += chain.from_iterable(numbers)
                 if channel.confirms is not None:
                     self._connection.send(channel.confirms.done(group))
             self._connection.answered()
@@ -234,13 +224,13 @@ class Publisher:
         waiting = envelope.key in self._front.replies
         return Plan(None, None, (), 0, envelope, waiting)
 
-    def _reply(self, event: Publish, plan: Plan) -> None:
+    def _reply(self, event: Publish, body: bytes, plan: Plan) -> None:
         """Hand an answer straight to the client that waits for it; what has no place is dropped."""
         waiting = None if event.exchange else self._front.replies.get(event.key)
         if waiting is not None:
-            waiting.reply(plan.envelope, event.body)
+            waiting.reply(plan.envelope, body)
 
-    def _return(self, event: Publish) -> None:
+    def _return(self, event: Publish, body: bytes) -> None:
         self._front.returned += 1
         method = commands.Basic.Return(
             reply_code=MESSAGE_NO_ROUTE,
@@ -251,5 +241,5 @@ class Publisher:
         connection = self._connection
         connection.send(
             method_frame(event.channel, method)
-            + content_frames(event.channel, event.properties, event.body, connection.frame_max)
+            + content_frames(event.channel, event.properties, body, connection.frame_max)
         )

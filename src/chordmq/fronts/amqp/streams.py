@@ -10,15 +10,16 @@ from pamqp import commands
 
 from chordmq.broker.bounds import NO_TIME, Extent
 from chordmq.broker.feed import Feed, Offsets
+from chordmq.broker.queues.entries import Entry
 from chordmq.broker.queues.places import envelope_header, foreign_envelope, routing_key
-from chordmq.broker.queues.queue import Entry, Queue
+from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.streams import Stream, age_ms
 from chordmq.broker.topic import Topic
 from chordmq.codecs.amqp.content import Envelope, raw_with_number, read_envelope, with_headers
 from chordmq.codecs.amqp.frames import content_frames, deliver_frame, short
 from chordmq.errors import ChordMQError, DecodeError
-from chordmq.fronts.amqp.channel import Unacked
 from chordmq.fronts.amqp.errors import Fault
+from chordmq.fronts.amqp.unsettled import Span
 from chordmq.records.record import Record
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class StreamConsumer:
     """
 
     no_ack = False
+    in_bulk = None
     priority = 0
     is_deleted = False
 
@@ -129,7 +131,7 @@ class StreamConsumer:
         connection.send(head + body)
         connection.front.messages_out += 1
         self.unacked += 1
-        channel.unacked[channel.tag] = Unacked(self, record.offset, self)
+        channel.unacked.add(Span(channel.tag, record.offset, self, self))
 
     def _envelope(self, record: Record) -> Envelope:
         value = envelope_header(record)
@@ -164,6 +166,9 @@ class StreamConsumer:
 
     def finish_all(self, entries: Iterable[object]) -> None:
         """Let it be: messages stay, and the channel counts acknowledgements."""
+
+    def finish_stretch(self, stretch: object) -> None:
+        """Let it be, as above."""
 
     def reject(self, entry: object) -> None:
         """Refuse what makes no sense where messages stay."""

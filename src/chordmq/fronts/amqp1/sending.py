@@ -3,7 +3,8 @@
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from chordmq.broker.queues.queue import Entry, Queue
+from chordmq.broker.queues.entries import Entry
+from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.translation import message_of
 from chordmq.codecs.amqp1 import values
 from chordmq.codecs.amqp1.composites import (
@@ -73,6 +74,7 @@ class QueueLink:
         self.handle = handle
         self.queue = queue
         self.no_ack = settled
+        self.in_bulk = None
         self.priority = priority
         self.tag = ""
         self.default_outcome: Any = None

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from chordmq.broker.queues.entries import Entry
 from chordmq.broker.queues.exchanges import (
     ALTERNATE,
     DEFAULT,
@@ -15,7 +16,7 @@ from chordmq.broker.queues.exchanges import (
     Exchange,
 )
 from chordmq.broker.queues.plans import make_plan
-from chordmq.broker.queues.queue import Entry, Queue, QueueFacts
+from chordmq.broker.queues.queue import Queue, QueueFacts
 from chordmq.broker.queues.virtual_host import VirtualHost, check_name
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.broker.security.users import Users
