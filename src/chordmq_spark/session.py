@@ -23,6 +23,9 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.streaming.metricsEnabled": "true",
     "spark.sql.streaming.minBatchesToRetain": "20",
+    # The code of a task takes kilobytes. In the default block of 4 MB it is a humongous object to
+    # Java's collector, which then goes through the whole heap for every second micro-batch.
+    "spark.broadcast.blockSize": "256k",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "1g",

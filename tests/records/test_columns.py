@@ -1,5 +1,7 @@
 """Batches as columns by each decoder, compared with the reader of single records."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -78,6 +80,16 @@ def batch_of(body: bytes, count: int = 1) -> bytes:
     head[8:12] = (HEADER_SIZE - 12 + len(body)).to_bytes(4, "big")
     head[-4:] = count.to_bytes(4, "big", signed=True)
     return bytes(head) + body
+
+
+def test_without_the_compiled_module_numpy_decodes() -> None:
+    code = """if True:
+        import sys
+        sys.modules["chordmq.records.one_pass"] = None
+        from chordmq.records.columns import DECODER
+        print(DECODER.__name__)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "Found\n"
 
 
 @each_decoder
