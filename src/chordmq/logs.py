@@ -12,6 +12,7 @@ from typing import Any, Literal, TextIO
 
 from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
+from chordmq.loading import load_without
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 ROOT = "root"
@@ -106,24 +107,13 @@ class ConsoleLines(JsonLines):
 
     def __init__(self) -> None:
         super().__init__()
-        dev = _structlog_dev()
+        # Rich takes long to load, and would only colour tracebacks.
+        dev = load_without("rich", "structlog.dev")
         self._render = dev.ConsoleRenderer(exception_formatter=dev.plain_traceback)
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of an event."""
         return str(self._render(None, record.levelname.lower(), self.event(record)))
-
-
-def _structlog_dev() -> Any:
-    """Load structlog without rich, which it wants only to colour tracebacks, and takes long."""
-    is_absent = "rich" not in sys.modules
-    if is_absent:
-        sys.modules["rich"] = None  # type: ignore[assignment]
-    from structlog import dev
-
-    if is_absent:
-        del sys.modules["rich"]
-    return dev
 
 
 def configure(settings: LogsSettings, stream: TextIO | None = None) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chordmq.cli.exits import EXIT_FAULT, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_USAGE
+from chordmq.loading import load_without
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,6 +28,7 @@ YOUNG_OBJECTS_MAX = 10_000
 def serve(file: Path | None, assignments: list[str], insecure: bool) -> None:
     """Run one node with these settings until told to stop."""
     gc.disable()  # until the node is ready: what it loads stays
+    load_without("typing_extensions", "msgspec")  # which asks it for what Python has by now
     run(read_config(file, assignments, insecure), announce)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import field
@@ -190,9 +191,13 @@ class Listener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _open_plain(self, connect: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
-        return await asyncio.get_running_loop().create_server(
-            connect, self.settings.host, self.settings.port, backlog=BACKLOG, reuse_address=True
-        )
+        loop, host, port = asyncio.get_running_loop(), self.settings.host, self.settings.port
+        if not _is_address(host):
+            return await loop.create_server(
+                connect, host, port, backlog=BACKLOG, reuse_address=True
+            )
+        opened = socket.create_server((host, port), backlog=BACKLOG)
+        return await loop.create_server(connect, sock=opened, backlog=BACKLOG)
 
     async def run(self) -> None:
         """Own the connections' tasks until closed; sweep idle connections meanwhile."""
@@ -319,3 +324,12 @@ class Listener:
                 connection.close("a request was begun and not finished in time")
             elif idle_s > self.settings.idle_timeout_s and not connection.is_busy:
                 connection.close("idle")
+
+
+def _is_address(host: str) -> bool:
+    """Return whether this is four numbers, which need not be looked up, for that takes threads."""
+    try:
+        socket.inet_pton(socket.AF_INET, host)
+    except OSError:
+        return False
+    return True
