@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -217,7 +218,8 @@ def variable(name: str) -> str:
     return ENVIRONMENT_PREFIX + name.upper().replace(".", "_")
 
 
-def known() -> list[str]:
+@cache
+def known() -> tuple[str, ...]:
     """Return the name of every setting, except the levels of single modules."""
     names = [*_plain(Config)]
     for front, kind in _fronts().items():
@@ -238,7 +240,7 @@ def known() -> list[str]:
     names += (f"logs.{name}" for name in _plain(LogsSettings))
     names += (f"tracing.{name}" for name in _plain(TracingSettings))
     names += (f"broker.{name}" for name in (*broker_settings(), *topic_names()))
-    return names
+    return tuple(names)
 
 
 def unknown(name: str) -> InvalidSetting:

@@ -155,6 +155,8 @@ def check_level(module: str, level: object) -> None:
         raise InvalidSetting("the root needs a level of its own")
     if level is not None and not (isinstance(level, str) and level.lower() in LEVELS):
         raise InvalidSetting(f"no log level is called {level!r}; there are {', '.join(LEVELS)}")
+    if module == ROOT:
+        return
     known = modules()
     if module not in known:
         import difflib
