@@ -105,14 +105,14 @@ async def test_who_begins_to_follow_learns_who_sent_what_is_not_committed_yet(
     published: Published,
 ) -> None:
     """E3: MQTT-3.8.3-3: a client without its own messages may have sent some just before."""
-    heard: asyncio.Future[Parcel] = asyncio.get_running_loop().create_future()
+    heard: asyncio.Future[list[Parcel]] = asyncio.get_running_loop().create_future()
     partition = published.route.partition
     published.send(1, b"own")
     published.send(2, b"another's")
     published.appends.write_all()
     tail = Tail(partition, partition.high_watermark, heard.set_result)
     published.appends.follow(tail)
-    parcel = await asyncio.wait_for(heard, 60)
+    (parcel,) = await asyncio.wait_for(heard, 60)
     assert [(one.sender, one.payloads) for one in parcel.by_sender()] == [
         ("1", [b"own"]),
         ("2", [b"another's"]),

@@ -20,6 +20,31 @@ def test_a_read_full_of_messages_passes_a_small_window(connect: Connect, name: s
     assert reader.messages(491) == [b"first", *(b"%d" % n for n in range(10, 500))]
 
 
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("room", [1000, 7])
+def test_names_of_one_read_keep_their_order(
+    connect: Connect, name: str, version: int, room: int
+) -> None:
+    """E3: messages of many names and kinds, whatever of them goes out together."""
+    limit = Properties(receive_maximum=room) if version == 5 else Properties()
+    reader, writer = connect(version=version, properties=limit), connect(version=4)
+    reader.subscribe(f"{name}/#", qos=1)
+    data, wanted = b"", []
+    for number in range(200):
+        topic = f"{name}/d/{number % 50}".encode()
+        body = len(topic).to_bytes(2, "big") + topic
+        if number % 20 == 10:  # without an answer
+            data += packet(0x30, body + b"%d" % number)
+        else:
+            retained = number % 20 == 15
+            identifier = (number + 1).to_bytes(2, "big")
+            data += packet(0x32 | retained, body + identifier + b"%d" % number)
+        wanted.append((topic.decode(), b"%d" % number))
+    writer.send(data)
+    found = [reader.message() for _ in wanted]
+    assert [(one.topic, one.payload) for one in found] == wanted
+
+
 @pytest.mark.slow
 def test_numbers_in_use_are_not_given_again(connect: Connect, name: str) -> None:
     """E3: MQTT-2.2.1-4: over the end of the range, one message stays unanswered."""

@@ -18,6 +18,7 @@ from chordmq.records.varint import SMALL, UVARINTS, uvarint
 PINGRESP = b"\xd0\0"
 RETAIN, DUPLICATE = 1, 8
 _PUBACK = b"\x40\x02"
+_PUBLISH_QOS_1 = b"\x32"
 
 
 def connack(
@@ -108,6 +109,17 @@ def publish_each(
             properties,
             payload,
         )
+    return b"".join(out)
+
+
+def publish_each_to(messages: Iterable[tuple[bytes, int, bytes]], end_of_head: bytes) -> bytes:
+    """Return messages of QoS 1, each with its topic and number, and their payloads."""
+    more, lengths = 2 + len(end_of_head), UVARINTS
+    out: list[bytes] = []
+    for topic, number, payload in messages:
+        length = len(topic) + more + len(payload)
+        size = lengths[length] if length < SMALL else uvarint(length)
+        out += (_PUBLISH_QOS_1, size, topic, number.to_bytes(2, "big"), end_of_head, payload)
     return b"".join(out)
 
 

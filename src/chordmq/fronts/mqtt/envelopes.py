@@ -34,6 +34,8 @@ class Envelopes:
             if parcel.packets and parcel.version == self._version and not is_retained:
                 return parcel.raw
             kind = (self._version, is_retained)
+            if parcel.written is None:
+                parcel.written = {}
             data = parcel.written.get(kind)
             if data is None:
                 head = parcel.topic + b"\0" if self._version == V5 else parcel.topic
@@ -80,6 +82,15 @@ class Envelopes:
                 self._aliases.pop(parcel.topic, None)
                 unsendable.append(number)
         return b"".join(out), unsendable
+
+    def end_of_head(self, target: Target) -> bytes | None:
+        """Return what follows the number in each message of QoS 1 that says nothing of itself.
+
+        None if the client wants more to be said, or limits what it takes.
+        """
+        if self._aliases_max or self._size_max or target.identifiers or target.is_full:
+            return None
+        return b"\0" if self._version == V5 else b""
 
     def _is_plain(self, parcel: Parcel, target: Target) -> bool:
         if self._version != V5:

@@ -24,7 +24,7 @@ from chordmq.fronts.mqtt.rules import Rules, read_rules
 from chordmq.fronts.mqtt.session import Session
 from chordmq.fronts.mqtt.settings import MqttSettings
 from chordmq.fronts.mqtt.sparkplug import announce, certificate_of
-from chordmq.fronts.mqtt.subscriptions import Interest, Subscription
+from chordmq.fronts.mqtt.subscriptions import Interest, Subscription, Target
 from chordmq.fronts.mqtt.tails import UNKNOWN, Tail
 from chordmq.fronts.mqtt.writes import Writes
 from chordmq.records.record import Headers, Record, prepare_headers, prepare_key
@@ -296,16 +296,19 @@ class MqttFront:
                 for partition in topic.partitions[known.get(topic.id, 0) :]:
                     self._follow(partition, partition.log.start_offset)
 
-    def _spread(self, parcel: Parcel) -> None:
-        """Give messages to everybody who wants them."""
-        assert parcel.source is not None
-        for target in self.interest.targets(parcel.name, parcel.source.partition.topic):
-            offer = target.session.outbox.offer
-            if target.no_local:  # it wants those of others
-                for one in parcel.by_sender():
-                    offer(one, target)
-            else:
-                offer(parcel, target)
+    def _spread(self, parcels: list[Parcel]) -> None:
+        """Give messages of a partition to everybody who wants them, side by side at once."""
+        assert parcels[0].source is not None
+        topic, find = parcels[0].source.partition.topic, self.interest.targets
+        targets = find(parcels[0].name, topic)
+        alike: list[Parcel] = []
+        for parcel in parcels:
+            others = find(parcel.name, topic)
+            if others is not targets and others != targets:
+                _offer(alike, targets)
+                targets, alike = others, []
+            alike.append(parcel)
+        _offer(alike, targets)
 
     async def resubscribe(self, subscription: Subscription) -> None:
         """Take up a subscription that the log has kept."""
@@ -314,3 +317,15 @@ class MqttFront:
             return
         await self.reach(subscription.filter)
         subscription.session.subscribe(subscription)
+
+
+def _offer(parcels: list[Parcel], targets: list[Target]) -> None:
+    """Give messages to some who want them."""
+    for target in targets:
+        outbox = target.session.outbox
+        if target.no_local:  # it wants those of others
+            for parcel in parcels:
+                for one in parcel.by_sender():
+                    outbox.offer(one, target)
+        else:
+            outbox.offer_all(parcels, target)

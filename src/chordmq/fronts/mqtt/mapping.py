@@ -15,7 +15,6 @@
 """
 
 import base64
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from chordmq.broker.names import NAME_HEADER, name_of
@@ -56,7 +55,7 @@ class Parcel:
     base_offset: int = -1
     source: "Source | None" = None
     """Where the messages lie; None for what no log holds."""
-    packets: list[bytes] = field(default_factory=list)
+    packets: list[bytes] | None = None
     """The messages as packets of QoS 0, if they came so."""
     version: int = 0
     """The version of MQTT of these packets."""
@@ -70,18 +69,29 @@ class Parcel:
     """Whether the record has no value, which MQTT shows as an empty one."""
     sender: str = ""
     """The client that has published it, as far as that is known."""
-    shares: list[tuple[str, int]] = field(default_factory=list)
+    shares: list[tuple[str, int]] | None = None
     """Where several clients have: who, and how many of the messages, in their order."""
-    written: dict[tuple[object, ...], bytes] = field(default_factory=dict)
+    written: dict[tuple[object, ...], bytes] | None = None
     """Packets for subscribers that want the same."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether this is one message of QoS 1 that says nothing of itself."""
+        return (
+            self.qos == 1
+            and len(self.payloads) == 1
+            and self.expires_ms is None
+            and not self.headers
+            and not self.retain
+        )
 
     def join(self, sender: str, payloads: list[bytes], packet: bytes) -> None:
         """Take alike messages of another client."""
-        if not self.shares:
-            self.shares.append((self.sender, len(self.payloads)))
+        if self.shares is None:
+            self.shares = [(self.sender, len(self.payloads))]
         self.shares.append((sender, len(payloads)))
         self.payloads += payloads
-        if packet:
+        if packet and self.packets is not None:
             self.packets.append(packet)
 
     def by_sender(self) -> "list[Parcel]":
@@ -99,7 +109,8 @@ class Parcel:
 
     @property
     def raw(self) -> bytes:
-        """Return the messages as they came."""
+        """Return the messages as they came, if they came as packets of QoS 0."""
+        assert self.packets
         if len(self.packets) > 1:
             self.packets = [b"".join(self.packets)]
         return self.packets[0]

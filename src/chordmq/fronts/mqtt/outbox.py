@@ -92,6 +92,40 @@ class Outbox:
 
     # What comes in.
 
+    def offer_all(self, parcels: list[Parcel], target: Target) -> None:
+        """Take new messages of a partition, to send them now or when there is room."""
+        sent = self._send_at_once(parcels, target) if len(parcels) > 1 else 0
+        for parcel in parcels[sent:]:
+            self.offer(parcel, target)
+
+    def _send_at_once(self, parcels: list[Parcel], target: Target) -> int:
+        """Send messages of QoS 1 up to the first that needs a closer look; return how many parcels.
+
+        Devices send one message each, to a name of its own: this is what they have in common.
+        """
+        connection, source = self.connection, parcels[0].source
+        if connection is None or self._ahead or self.pending or self._being_stored:
+            return 0
+        end_of_head = connection.envelopes.end_of_head(target)
+        is_open = connection.has_room and source not in self.behind
+        if end_of_head is None or not is_open or target.qos == 0 or target.no_local:
+            return 0
+        flights, number, window = self.flights, self._last_id, connection.window
+        found: list[tuple[bytes, int, bytes]] = []
+        for parcel in parcels:
+            if len(flights) >= window or not parcel.is_plain:
+                break
+            number = number % IDS + 1
+            while number in flights:
+                number = number % IDS + 1
+            flights[number] = Flight(parcel, 0, target, 1)
+            found.append((parcel.topic, number, parcel.payloads[0]))
+        self._last_id = number
+        if found:
+            connection.send(writer.publish_each_to(found, end_of_head))
+            self._session.count_sent(len(found))
+        return len(found)
+
     def offer(self, parcel: Parcel, target: Target) -> None:
         """Take new messages, to send them now or when there is room."""
         if target.no_local and parcel.sender == self._session.client_id:

@@ -34,6 +34,7 @@ MESSAGE_COST = 1_000
 """Bytes that a message with properties takes besides its payload while it is stored."""
 ROUTES_MAX = 10_000
 """Topics that are remembered for one client."""
+_new = tuple.__new__  # half the time of calling the class
 RESERVED = ("$SYS/", "$share/", "$queue/", "$stream/", "$sparkplug/")
 
 
@@ -72,12 +73,12 @@ def _unit_of_run(session: Session, route: "Route", run: Run, now_ms: int) -> Uni
         route.topic,
         run.payloads,
         run.qos,
-        packets=[run.raw] if run.raw else [],
+        packets=[run.raw] if run.raw else None,
         key=route.key,
         timestamp_ms=now_ms,
         sender=session.client_id,
     )
-    records = AlikeRecords(route.prepared_key, prepared, run.payloads)
+    records = _new(AlikeRecords, (route.prepared_key, prepared, run.payloads, 0))
     return Unit(parcel, records, headers, route=None if session.hides_own else route)
 
 

@@ -40,7 +40,7 @@ class Tail:
     is_own = True
 
     def __init__(
-        self, partition: Partition, position: int, spread: Callable[[Parcel], None]
+        self, partition: Partition, position: int, spread: Callable[[list[Parcel]], None]
     ) -> None:
         self.partition = partition
         self.position = position
@@ -102,9 +102,9 @@ class Tail:
                 parcels = self._read_on()
             else:
                 self.position = parcels[-1].base_offset + len(parcels[-1])
-            for parcel in parcels:
-                taken += len(parcel)
-                self._spread(parcel)
+            if parcels:
+                taken += sum(len(parcel.payloads) for parcel in parcels)
+                self._spread(parcels)
         partition.wait(self)
 
     def _read_on(self) -> list[Parcel]:
