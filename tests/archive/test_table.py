@@ -1,7 +1,6 @@
 """Archived topics as tables: what each holds, and who may change it."""
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,13 +15,6 @@ from chordmq.clock import SystemClock
 
 TOPIC = "orders.new"
 NOW_MS = SystemClock().now_ms()
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Iterator[Archive]:
-    found = Archive(tmp_path / "archive")
-    yield found
-    found.close()
 
 
 def a_file(archive: Archive, start: int, stop: int, topic: str = TOPIC) -> Path:

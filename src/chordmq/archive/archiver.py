@@ -61,7 +61,9 @@ class Archiver:
         """Archive everything that is committed now and not archived yet."""
         with self._archive.changing(topic):
             self._archive.sweep(topic, self._clock.now_ms() / 1000)
-            return self._archive_rest(topic)
+            moved = self._archive_rest(topic)
+            self._archive.forget(topic, self._clock.now_ms())
+            return moved
 
     def _archive_rest(self, topic: str) -> Moved:
         done = self._archive.ends(topic)

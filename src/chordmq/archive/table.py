@@ -18,6 +18,7 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table import FileScanTask, Table
 
 from chordmq.archive.files import SUFFIX, ArchivedFile, named
+from chordmq.archive.snapshots import PAST, drop_old
 from chordmq.dataclass import dataclass
 from chordmq.locks import locked
 from chordmq.records.arrow import TYPES
@@ -124,6 +125,11 @@ class Archive:
             path.unlink()
         return len(gone)
 
+    def forget(self, topic: str, now_ms: int) -> int:
+        """Drop what the table was too long ago; return how many snapshots that were."""
+        table = self._find(topic)
+        return 0 if table is None else drop_old(table, now_ms)
+
     def _find(self, topic: str) -> Table | None:
         try:
             table = self._catalog.load_table(f"{NAMESPACE}.{table_name(topic)}")
@@ -134,7 +140,7 @@ class Archive:
     def _create(self, topic: str) -> Table:
         name = table_name(topic)
         location = f"file://{self.directory / 'tables' / topic}"
-        properties = {TOPIC: topic, **ONE_ATTEMPT}
+        properties = {TOPIC: topic, **ONE_ATTEMPT, **PAST}
         try:
             return self._catalog.create_table(
                 f"{NAMESPACE}.{name}", SCHEMA, location=location, properties=properties
