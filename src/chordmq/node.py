@@ -28,6 +28,7 @@ from chordmq.fronts.kafka.tracing import traced as traced_kafka
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.lobby import Lobby
 from chordmq.fronts.measures import listener_measures
+from chordmq.fronts.mqtt.opening import MqttOpening
 from chordmq.fronts.mqtt.settings import listeners as mqtt_listeners
 from chordmq.fronts.obstacles import obstacle
 from chordmq.fronts.opening import Connect, Opening
@@ -44,7 +45,6 @@ from chordmq.version import VERSION
 
 if TYPE_CHECKING:
     from chordmq.broker.clustering import Clustering
-    from chordmq.fronts.mqtt.front import MqttFront
     from chordmq.topology.pipes import Pipes
     from chordmq.web import Web
 
@@ -91,8 +91,7 @@ class Node:
             name: Listener(settings, clock, name)
             for name, settings in mqtt_listeners(config.mqtt).items()
         }
-        self.mqtt: MqttFront | None = None
-        self._opening_mqtt = asyncio.Lock()
+        self.mqtt: MqttOpening | None = None
         self.names = Names(read_rules(config.names.rules))
         self.web: Web | None = None
         self.metrics = Metrics()
@@ -397,46 +396,18 @@ class Node:
 
     async def _open_mqtt(self, stack: AsyncExitStack) -> None:
         """Serve MQTT with and without TLS; sessions are read before the first client comes."""
-        broker = self.broker
+        broker, settings = self.broker, self.config.mqtt
         await broker.sessions.loaded.wait()
         await broker.retained.loaded.wait()
-        self._mqtt_closing = await stack.enter_async_context(AsyncExitStack())
+        self.mqtt = MqttOpening(
+            broker, settings, self.names, self.authenticator, self.metrics, self._tasks
+        )
+        stack.push_async_callback(self.mqtt.close)
         has_sessions = broker.sessions.is_any_unclaimed or any(broker.cursors.groups())
-        for name in mqtt_listeners(self.config.mqtt):
+        for name in mqtt_listeners(settings):
             listener = self.fronts[name]
-            await self._listen_late(
-                listener, partial(self._open_mqtt_listener, listener), has_sessions
-            )
+            await self._listen_late(listener, partial(self.mqtt.listen, listener), has_sessions)
             stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
-
-    async def _open_mqtt_listener(self, listener: Listener) -> Connect:
-        front = await self.mqtt_front()
-        from chordmq.fronts.mqtt.gate import mqtt_connection, serve_visitors
-
-        serve_visitors(front, listener)
-        return partial(mqtt_connection, front, listener)
-
-    async def mqtt_front(self) -> "MqttFront":
-        """Return what all MQTT clients share, opened for the first of them."""
-        async with self._opening_mqtt:
-            if self.mqtt is None:
-                await asyncio.to_thread(import_module, "chordmq.fronts.mqtt.gate")
-                self.mqtt = await self._opened_mqtt(self._mqtt_closing)
-            return self.mqtt
-
-    async def _opened_mqtt(self, stack: AsyncExitStack) -> "MqttFront":
-        from chordmq.fronts.mqtt.front import MqttFront
-        from chordmq.fronts.mqtt.measures import mqtt_measures
-
-        broker = self.broker
-        front = MqttFront(broker, self.config.mqtt, self.names, self.authenticator)
-        self.metrics.add(lambda: mqtt_measures(front))
-        broker.topics.watchers.append(front.look_again)
-        broker.permissions.listeners.append(front.look_again)
-        self._run(front.run(), stack)
-        await front.ready.wait()
-        stack.push_async_callback(front.close)
-        return front
 
     def _open_devices(self, stack: AsyncExitStack) -> None:
         """Look after devices for as long as their clients can reach the node."""
@@ -474,6 +445,7 @@ class Node:
 
     async def _listen(self, listener: Listener, connect: Connect) -> None:
         self._tasks.create_task(listener.run())
+        await asyncio.sleep(0)  # until it runs: a client may come as soon as there is a socket
         try:
             await listener.open(connect)
         except OSError as error:

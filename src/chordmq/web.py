@@ -22,6 +22,7 @@ from chordmq.fronts.admin.measures import http_measures
 from chordmq.fronts.admin.tracing import traced
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.lobby import Lobby
+from chordmq.fronts.mqtt.opening import MqttOpening
 from chordmq.fronts.opening import Connect
 from chordmq.fronts.websocket.front import WebSocketFront
 from chordmq.fronts.websocket.measures import websocket_measures
@@ -31,7 +32,6 @@ from chordmq.metrics import Metrics
 if TYPE_CHECKING:
     from websockets.http11 import Request
 
-    from chordmq.fronts.mqtt.front import MqttFront
     from chordmq.topology.pipes import Pipes
     from chordmq.tracing.tracing import Tracing
 
@@ -45,7 +45,7 @@ class Host(Protocol):
     metrics: Metrics
     tracing: "Tracing | None"
     http: Listener
-    mqtt: "MqttFront | None"
+    mqtt: MqttOpening | None
     broker: Broker
     devices: Devices
     authenticator: Authenticator | None
@@ -61,10 +61,6 @@ class Host(Protocol):
 
     def serving_broker(self) -> Broker:
         """Return the broker, or raise ShuttingDown with the reason why clients are not served."""
-        ...
-
-    async def mqtt_front(self) -> "MqttFront":
-        """Return what all MQTT clients share."""
         ...
 
 
@@ -129,13 +125,14 @@ class Web:
         from chordmq.fronts.websocket.connection import WebSocketConnection
 
         node = self._node
-        if path != PATH or node.waiting():
+        mqtt = node.mqtt
+        if path != PATH or mqtt is None:
             return WebSocketConnection(self.websocket, host, certified)
-        if node.mqtt is not None:
-            return MqttWebSocket(node.mqtt, node.http, (host, certified), self._turned)
+        if mqtt.front is not None:
+            return MqttWebSocket(mqtt.front, node.http, (host, certified), self._turned)
 
         async def open_mqtt() -> Connect:
-            front = await node.mqtt_front()
+            front = await mqtt.opened()
             return lambda: MqttWebSocket(front, node.http, (host, certified), self._turned)
 
         return Lobby(node.http, open_mqtt).receive(host)

@@ -41,10 +41,17 @@ class Lobby:
             log.exception("front cannot be opened", listener=self._listener.name)
         guests, self._guests = self._guests, []
         for guest in guests:
-            if self._connect is None or self._listener.is_closed:
-                guest.turn_away()
-            else:
-                guest.enter(self._connect())
+            self._let_in(guest)
+
+    def _let_in(self, guest: "Guest") -> None:
+        if self._connect is None or self._listener.is_closed:
+            guest.turn_away()
+            return
+        try:
+            guest.enter(self._connect())
+        except Exception:  # as the event loop does with what a protocol raises
+            log.exception("connection failed", listener=self._listener.name)
+            guest.turn_away()
 
 
 class Guest(asyncio.Protocol):

@@ -16,7 +16,8 @@ async def test_a_log_topic_that_is_made_while_a_filter_waits_for_other_nodes_is_
 ) -> None:
     """E3: other nodes say where what they lead ends, and may take their time."""
     async with running(config(tmp_path), SystemClock()) as node:
-        front, topics = await node.mqtt_front(), node.broker.topics
+        assert node.mqtt is not None
+        front, topics = await node.mqtt.opened(), node.broker.topics
         await topics.create("a.old", 1)
         answer, asked, may_answer = node.broker.bounds.of, asyncio.Event(), asyncio.Event()
 
