@@ -53,7 +53,7 @@ class CompiledModules(BuildHookInterface):
 
     def _remove_old(self) -> None:
         """Remove what was compiled before: Python would load it, whatever the source says now."""
-        for path in map(Path, self.config["cython"]):
+        for path in (Path(source) for listed in self.config.values() for source in listed):
             for old in path.parent.glob(f"{path.stem}.*.so"):
                 old.unlink()
 

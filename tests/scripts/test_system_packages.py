@@ -71,6 +71,12 @@ def test_with_all_there_apt_is_not_called(programs: Path) -> None:
     assert calls(programs) == []
 
 
+def test_a_compiler_is_installed_only_where_there_is_none(programs: Path) -> None:
+    assert run(programs, "compile").stdout == "Installing Debian packages: gcc\n"
+    program(programs, "cc")
+    assert run(programs, "compile").stdout == ""
+
+
 def test_the_lists_are_refreshed_when_they_do_not_know_a_package(programs: Path) -> None:
     program(programs, "apt-cache", "exit 100")
     assert run(programs, "test").returncode == 0
