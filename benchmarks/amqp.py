@@ -15,12 +15,13 @@ from pamqp import base, commands, frame, header
 
 from benchmarks.peers import FRONTS
 from benchmarks.rabbitmq import RabbitMQ
-from benchmarks.session import Sample, Session
+from benchmarks.session import Sample, Session, median_of_rounds
 from benchmarks.usage import usage_of
 
 PAYLOAD = b"x" * 100
 MESSAGES = 60_000
 FANNED = 20_000
+"""In one round; rounds follow each other for as long as the profile says."""
 QUEUES = 4
 WINDOW = 1_000
 JOINED = 100
@@ -165,6 +166,7 @@ def one_to_one(address: tuple[str, int], arguments: dict[str, Any], *, is_read: 
     publish(writer, "", queue, MESSAGES)
     reading.join()
     took_s = time.perf_counter() - began
+    writer.call(commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)
     reader.socket.close()
     writer.socket.close()
     return MESSAGES / took_s
@@ -233,17 +235,18 @@ def amqp(session: Session) -> list[Sample]:
         return []
     ports = (Path(session.peer.directory) / "ports").read_text().split()
     address = ("127.0.0.1", int(ports[FRONTS.index("amqp")]))
-    samples = _measure("amqp", address, session.peer.pid)
+    lasting_s = session.profile.produce_s
+    samples = _measure("amqp", address, session.peer.pid, lasting_s)
     peer = RabbitMQ(Path(session.peer.directory) / "rabbitmq")
     try:
         peer.start()
-        samples += _measure("rabbitmq", ("127.0.0.1", peer.port), peer.pid)
+        samples += _measure("rabbitmq", ("127.0.0.1", peer.port), peer.pid, lasting_s)
     finally:
         peer.close()
     return samples
 
 
-def _measure(name: str, address: tuple[str, int], pid: int) -> list[Sample]:
+def _measure(name: str, address: tuple[str, int], pid: int, lasting_s: float) -> list[Sample]:
     samples = []
     loads: tuple[tuple[str, Callable[[], float]], ...] = (
         ("classic", lambda: one_to_one(address, CLASSIC, is_read=True)),
@@ -253,7 +256,7 @@ def _measure(name: str, address: tuple[str, int], pid: int) -> list[Sample]:
     )
     for case, load in loads:
         before = usage_of(pid)
-        rate = load()
+        rate = median_of_rounds(load, lasting_s)
         after = usage_of(pid)
         cost = (after.cpu_s - before.cpu_s, after.rss_mb, COMMAND)
         samples.append(Sample(f"{name}_{case}", rate, "msg/s", *cost))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks import load
 from benchmarks.mqtt_peers import amqtt, mosquitto
-from benchmarks.session import OURS, CountMismatch, Sample, Session
+from benchmarks.session import OURS, CountMismatch, Sample, Session, median_of_rounds
 from benchmarks.usage import usage_of
 
 SIZE = 100
@@ -289,19 +289,26 @@ def mqtt(session: Session) -> list[Sample]:
     name = session.topic(durability="os")
     load.create_topic(session.bootstrap, f"{name}.{BELOW.decode()}", 1, OURS["os"])
     topic = name.encode()
-    samples = _measure("mqtt", (("127.0.0.1", port), session.peer.pid), topic, MESSAGES, WINDOW)
+    measured = partial(_measure, topic=topic, lasting_s=session.profile.produce_s)
+    samples = measured("mqtt", (("127.0.0.1", port), session.peer.pid), (MESSAGES, WINDOW))
     with mosquitto(session.peer.directory) as running:
-        samples += _measure("mosquitto", running, topic, MESSAGES, WINDOW)
+        samples += measured("mosquitto", running, (MESSAGES, WINDOW))
     with amqtt(session.peer.directory) as slow:
         if slow is not None:
-            samples += _measure("amqtt", slow, topic, SLOW_MESSAGES, SLOW_WINDOW)
+            samples += measured("amqtt", slow, (SLOW_MESSAGES, SLOW_WINDOW))
     return samples
 
 
 def _measure(
-    name: str, running: tuple[Address, int], topic: bytes, messages: dict[int, int], window: int
+    name: str,
+    running: tuple[Address, int],
+    amount: tuple[dict[int, int], int],
+    *,
+    topic: bytes,
+    lasting_s: float,
 ) -> list[Sample]:
-    address, pid = running
+    """Measure one broker; the amount is messages of each QoS in a round, and on their way."""
+    (address, pid), (messages, window) = running, amount
     cases: dict[str, Callable[[], float]] = {
         f"{name}_qos{qos}": partial(throughput, address, qos, count, topic, window)
         for qos, count in messages.items()
@@ -312,7 +319,7 @@ def _measure(
     samples = []
     for title, run in cases.items():
         before = usage_of(pid)
-        rate = run()
+        rate = median_of_rounds(run, lasting_s)
         after = usage_of(pid)
         cost = (after.cpu_s - before.cpu_s, after.rss_mb, COMMAND)
         samples.append(Sample(title, rate, "msg/s", *cost))

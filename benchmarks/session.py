@@ -1,7 +1,9 @@
 """One broker under test: its topics, its settings of equal durability, and what a load cost it."""
 
 import os
-from collections.abc import Iterator
+import statistics
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +54,15 @@ class Sample:
     """Which target of the table in report.py the ratio must reach."""
     mb_s: float | None = None
     """The same rate in megabytes of record values, where it is a rate of messages."""
+
+
+def median_of_rounds(load: Callable[[], float], lasting_s: float) -> float:
+    """Return the median rate of as many rounds as that takes, at least one."""
+    rates: list[float] = []
+    began_s = time.perf_counter()
+    while not rates or time.perf_counter() - began_s < lasting_s:
+        rates.append(load())
+    return statistics.median(rates)
 
 
 @dataclass(slots=True)

@@ -142,7 +142,7 @@ def build_runs(runs: Sequence[RecordRun]) -> bytearray:
 
 def build_alike(timestamp: int, groups: Sequence[AlikeRecords]) -> bytearray:
     """Return one batch with all records of the groups in their order, none before the time."""
-    count = sum(len(group.values) for group in groups)
+    count = sum([len(values) for _, _, values, _ in groups])
     assert count, "a batch holds at least one record"
     header = BatchHeader(
         base_offset=0,
@@ -152,7 +152,7 @@ def build_alike(timestamp: int, groups: Sequence[AlikeRecords]) -> bytearray:
         attributes=Compression.NONE,
         last_offset_delta=count - 1,
         base_timestamp=timestamp,
-        max_timestamp=timestamp + max(group.time for group in groups),
+        max_timestamp=timestamp + max([time for _, _, _, time in groups]),
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,
@@ -175,9 +175,9 @@ def _encode_alike(groups: Sequence[AlikeRecords]) -> bytes:
             length = -1 if value is None else len(value)
             if length != last or len(place) != width:
                 last, width = length, len(place)
-                between = key + varint(length)
+                between = key + (table[length << 1] if 0 <= length < table_max else varint(length))
                 size = len(begin) + width + len(between) + max(length, 0) + len(headers)
-                before = varint(size) + begin
+                before = (table[size << 1] if size < table_max else varint(size)) + begin
             out += (before, place, between, value or b"", headers)
             offset += 1
     return b"".join(out)

@@ -248,7 +248,7 @@ class MqttConnection(asyncio.Protocol):
         if self._quotas:
             self._charge(fetched=self._out_bytes)
         out, self._out, self._out_bytes = self._out, [], 0
-        self._transport.write(b"".join(out))
+        self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def pump_soon(self) -> None:
         """Have the outbox's `pump` called in the next turn."""

@@ -40,10 +40,9 @@ def authenticate(connection: "MqttConnection", packet: Auth) -> Work:
 
 def publish_run(connection: "MqttConnection", run: Run) -> Work | None:
     """Take messages that have nothing special, many at once."""
-    session = _session(connection)
-    route = connection.routes.get(run.topic)
-    if route is None:
-        return publications.take_run(connection, session, run)
+    session, route = connection.session, connection.routes.get(run.topic)
+    if session is None or route is None:
+        return publications.take_run(connection, _session(connection), run)
     publications.publish_run(connection, session, route, run)
     return None
 
