@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from chordmq.broker import extensions
@@ -37,6 +36,7 @@ from chordmq.iot.measures import device_measures
 from chordmq.iot.opening import open_devices
 from chordmq.iot.service import Devices
 from chordmq.lag import LoopLag
+from chordmq.loading import load_late
 from chordmq.logs import get_logger
 from chordmq.metrics import Metrics
 from chordmq.storage.lock import DirectoryLock
@@ -215,7 +215,7 @@ class Node:
             stack.callback(http3.close)
 
     async def _open_web(self) -> Connect:
-        await asyncio.to_thread(import_module, "chordmq.web")
+        await load_late("chordmq.web")
         from chordmq.web import Web
 
         self.web = Web(self)
@@ -387,7 +387,7 @@ class Node:
 
         async def open_front() -> Connect:
             module, function = FRONTS[name]
-            loaded = await asyncio.to_thread(import_module, module)
+            loaded = await load_late(module)
             connect: Connect = getattr(loaded, function)(opening)
             return connect
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from chordmq.broker.broker import Broker
@@ -12,6 +11,7 @@ from chordmq.errors import ShuttingDown
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.mqtt.settings import MqttSettings
 from chordmq.fronts.opening import Connect
+from chordmq.loading import load_late
 from chordmq.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class MqttOpening:
         """Return what all clients share."""
         async with self._lock:
             if self.front is None:
-                await asyncio.to_thread(import_module, "chordmq.fronts.mqtt.gate")
+                await load_late("chordmq.fronts.mqtt.gate")
                 self.front = await self._open()
             return self.front
 
