@@ -391,7 +391,7 @@ class Node:
             connect: Connect = getattr(loaded, function)(opening)
             return connect
 
-        await self._listen_late(listener, open_front)
+        await self._listen_late(listener, open_front, name == "amqp" and self.broker.has_queues)
         stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
 
     async def _open_mqtt(self, stack: AsyncExitStack) -> None:
@@ -403,10 +403,11 @@ class Node:
             broker, settings, self.names, self.authenticator, self.metrics, self._tasks
         )
         stack.push_async_callback(self.mqtt.close)
-        has_sessions = broker.sessions.is_any_unclaimed or any(broker.cursors.groups())
+        has_messages = len(broker.retained.tree) > 0 or any(broker.cursors.groups())
+        at_once = has_messages or broker.sessions.is_any_unclaimed
         for name in mqtt_listeners(settings):
             listener = self.fronts[name]
-            await self._listen_late(listener, partial(self.mqtt.listen, listener), has_sessions)
+            await self._listen_late(listener, partial(self.mqtt.listen, listener), at_once)
             stack.push_async_callback(listener.close, self.config.shutdown_timeout_s)
 
     def _open_devices(self, stack: AsyncExitStack) -> None:

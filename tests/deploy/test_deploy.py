@@ -154,7 +154,7 @@ def test_rules_and_dashboards_speak_of_metrics_that_exist(node: RunningNode) -> 
     elsewhere |= {f"chordmq_pipeline_{name}_total" for name in COUNTERS}
     # A node alone has none of a cluster.
     elsewhere |= set(_METRIC.findall((DEPLOY / "grafana" / "cluster.json").read_text()))
-    with socket.create_connection(node.mqtt_address):
+    with socket.create_connection(node.mqtt_address), socket.create_connection(node.amqp_address):
         wait_until(lambda: asked() <= measured(node) | elsewhere)
 
 

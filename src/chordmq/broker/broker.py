@@ -139,14 +139,19 @@ class Broker:
     def serve_queues(self, names: Names, vhosts: Sequence[str]) -> None:
         """Have queues served in these virtual hosts."""
         self._queues_of = names, vhosts
-        if "queues" in vars(self):
+        if self.has_queues:
             self.queues.open(names, vhosts)
         elif self.topics.find(QUEUES_TOPIC) is not None:
             _ = self.queues
 
+    @property
+    def has_queues(self) -> bool:
+        """Return whether queues are loaded."""
+        return "queues" in vars(self)
+
     async def settle_queues(self) -> None:
         """Store all that was acknowledged by now, so that a clean stop repeats nothing."""
-        if "queues" in vars(self):
+        if self.has_queues:
             await self.queues.settle()
 
     @cached_property
@@ -223,7 +228,7 @@ class Broker:
         self.topics.tell_all()
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            if "queues" in vars(self):
+            if self.has_queues:
                 tasks.create_task(self.queues.run())
             tasks.create_task(self.groups.run())
             tasks.create_task(self.cursors.run())
