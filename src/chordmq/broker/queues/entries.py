@@ -68,14 +68,22 @@ class Stretch:
 
     def entries(self) -> list[Entry]:
         """Return the messages one by one."""
-        bodies = self.bodies
-        found = []
-        for number, size in enumerate(self.sizes):
-            body = bodies[number] if bodies else b""
-            entry = Entry(self.source, self.first + number, self.envelope, body)
-            entry.position = self.position + number
-            entry.deliveries = self.deliveries
-            if not bodies:
-                entry.body, entry.size = None, size
-            found.append(entry)
-        return found
+        return [self._entry(number) for number in range(len(self.sizes))]
+
+    def take_first(self) -> Entry:
+        """Remove the first message, and return it."""
+        entry = self._entry(0)
+        self.bodies = self.bodies[1:]
+        del self.sizes[0]
+        self.first += 1
+        self.position += 1
+        return entry
+
+    def _entry(self, number: int) -> Entry:
+        body = self.bodies[number] if self.bodies else b""
+        entry = Entry(self.source, self.first + number, self.envelope, body)
+        entry.position = self.position + number
+        entry.deliveries = self.deliveries
+        if not self.bodies:
+            entry.body, entry.size = None, self.sizes[number]
+        return entry

@@ -39,6 +39,12 @@ class Span:
         """Return what the queue knows each of the messages by."""
         return self.held.entries() if isinstance(self.held, Stretch) else [self.held]
 
+    def take_first(self) -> "Span":
+        """Remove the first of several messages, and return it."""
+        found = Span(self.first, self.held.take_first(), self.queue, self.consumer)
+        self.first += 1
+        return found
+
     def part(self, first: int, last: int) -> "Span":
         """Return some of the messages, by their tags."""
         if first == self.first and last == self.last:
@@ -76,10 +82,12 @@ class Unsettled:
         if index is None:
             return None
         span = self._spans[index]
+        self._count -= 1
+        if tag == span.first < span.last:
+            return span.take_first()
         rest = [span.part(span.first, tag - 1)] if tag > span.first else []
         rest += [span.part(tag + 1, span.last)] if tag < span.last else []
         self._spans[index : index + 1] = rest
-        self._count -= 1
         return span.part(tag, tag)
 
     def take_until(self, tag: int) -> list[Span]:
