@@ -1,7 +1,8 @@
 """Reads a topic, writes what it makes of each record to another, exactly once; made to be killed.
 
-Arguments: bootstrap address, source topic, target topic, number of the process. Whatever goes wrong
-ends the process: its successor finds the truth in the log.
+Arguments: bootstrap address, source topic, target topic, number of the process; then, if others are
+wanted, records of a transaction and milliseconds of the group's session. Whatever goes wrong ends
+the process: its successor finds the truth in the log.
 """
 
 import random
@@ -12,6 +13,7 @@ import time
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 BATCH = 5
+SESSION_MS = 1500
 PAUSE_S_MAX = 0.05
 TIMEOUT_S = 60.0
 STUCK_S = 8
@@ -20,7 +22,8 @@ STUCK_S = 8
 
 def main() -> None:
     """Transform until killed."""
-    bootstrap, source, target, number = sys.argv[1:]
+    bootstrap, source, target, number, *others = sys.argv[1:]
+    batch, session_ms = map(int, others or (BATCH, SESSION_MS))
     pauses = random.Random(number)
     consumer = Consumer(
         {
@@ -29,7 +32,7 @@ def main() -> None:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
-            "session.timeout.ms": 1500,
+            "session.timeout.ms": session_ms,
             "heartbeat.interval.ms": 300,
         }
     )
@@ -45,7 +48,7 @@ def main() -> None:
     consumer.subscribe([source])
     while True:
         signal.alarm(STUCK_S)  # the kernel ends a process that gets no further
-        messages = [m for m in consumer.consume(BATCH, 0.2) if m.error() is None]
+        messages = [m for m in consumer.consume(batch, 0.2) if m.error() is None]
         if not messages:
             continue
         producer.begin_transaction()
