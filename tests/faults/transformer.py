@@ -17,7 +17,7 @@ SESSION_MS = 1500
 PAUSE_S_MAX = 0.05
 TIMEOUT_S = 60.0
 STUCK_S = 8
-"""librdkafka may wait for ever if the node restarts just before TxnOffsetCommit (seen in 2.x)."""
+"""librdkafka may wait for ever for a coordinator that has gone (its issues 5456 and 5511)."""
 
 
 def main() -> None:
