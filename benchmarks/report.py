@@ -30,6 +30,13 @@ RIVALS = {
     "websocket": ("websockets",),
 }
 
+# The peers that take the other broker's place in a case: how its rows begin.
+STAND_INS = {
+    "stream_nats": "NATS JetStream",
+    "stream_redis": "Redis Streams",
+    "spark_": "Spark's connector",
+}
+
 Compare = Callable[[float, float], bool]
 Goal = tuple[str, Compare, float]
 
@@ -128,7 +135,9 @@ def rows(ours: Iterable[Sample], peers: Iterable[Sample]) -> list[Row]:
         if rivals:
             found += [_row(mine[name], samples, rival) for rival, samples in rivals]
         elif not _is_rival(name, mine):
-            found.append(_row(mine.get(name, []), theirs.get(name, []), PEER_NAME))
+            stand_ins = (who for start, who in STAND_INS.items() if name.startswith(start))
+            peer = next(stand_ins, PEER_NAME)
+            found.append(_row(mine.get(name, []), theirs.get(name, []), peer))
     _compare_with_ceilings(found)
     return found
 

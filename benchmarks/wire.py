@@ -5,6 +5,7 @@ Every version used here is one without tagged fields, and one that Apache Kafka 
 
 import socket
 import struct
+import time
 from collections.abc import Iterator
 
 from crc32c import crc32c
@@ -54,7 +55,7 @@ def record_batch(count: int, value_size: int) -> bytes:
     """Return one uncompressed batch of `count` records with values of `value_size` bytes."""
     value = bytes(index * 31 % 251 for index in range(value_size))
     records = b"".join(_record(delta, value) for delta in range(count))
-    now = 1_700_000_000_000
+    now = int(time.time() * 1000)  # what is old would be removed by the topic's retention
     head = struct.pack(">hiqqqhii", 0, count - 1, now, now, -1, -1, -1, count)
     crc = crc32c(head + records)
     return struct.pack(">qiibI", 0, len(head + records) + 9, -1, 2, crc) + head + records

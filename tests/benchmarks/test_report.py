@@ -80,6 +80,16 @@ def test_a_front_is_compared_with_the_peers_of_its_own_case() -> None:
     ]
 
 
+def test_a_row_names_who_was_measured_in_place_of_the_other_broker() -> None:
+    """X6: nobody takes the figures of NATS for Kafka's."""
+    names = ("stream_nats_os.in", "stream_redis_disk.out", "spark_table", "produce_1k_acks1_os")
+    samples = [sample(name, 1.0) for name in names]
+
+    found = [row["peer_name"] for row in report.rows(samples, samples)]
+
+    assert found == ["NATS JetStream", "Redis Streams", "Spark's connector", report.PEER_NAME]
+
+
 def test_a_rate_is_shown_as_a_part_of_the_tightest_ceiling() -> None:
     """X6: of what each byte has to pass; a flush counts only where the case waits for one."""
     ceilings = {"loopback": 3000.0, "disk": 2000.0, "disk_flushed": 100.0, "stored": 900.0}
