@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.peers import ROOT
 from benchmarks.report import OUT
 
-WIDTH, LABEL, WIDE_LABEL, ROW, MARGIN = 860, 300, 340, 22, 16
+WIDTH, LABEL, WIDE_LABEL, ROW, MARGIN, ROOM = 860, 300, 340, 22, 16, 110
 GOOD, BAD, LINE = "#1d7a3f", "#b3261e", "#8a94a0"
 CURVE = (440, 260, 56)
 """Width, height and margin of a curve."""
@@ -32,8 +32,8 @@ def bars(rows: Sequence[Row]) -> str:
     shown = [(_title(row), goodness(row), row.get("met")) for row in rows if row.get("ratio")]
     shown.sort(key=lambda one: -one[1])
     height = len(shown) * ROW + 2 * MARGIN + 20
-    middle = LABEL + (WIDTH - LABEL - 60) / 2
-    scale = (WIDTH - LABEL - 60) / 2 / max((abs(math.log2(v)) for _, v, _ in shown), default=1)
+    middle = LABEL + (WIDTH - LABEL - ROOM) / 2
+    scale = (WIDTH - LABEL - ROOM) / 2 / max((abs(math.log2(v)) for _, v, _ in shown), default=1)
     parts = [_text(middle, MARGIN, "the peer = 1", "middle")]
     for number, (name, value, is_met) in enumerate(shown):
         y = MARGIN + 12 + number * ROW
@@ -68,7 +68,7 @@ def percentiles(rows: Sequence[Row]) -> str:
     parts = []
     for number, (name, value, colour) in enumerate(shown):
         y = MARGIN + number * ROW + (number // 2) * 6
-        width = value / longest * (WIDTH - WIDE_LABEL - 90)
+        width = value / longest * (WIDTH - WIDE_LABEL - ROOM)
         parts.append(_text(WIDE_LABEL - 8, y + 13, name, "end"))
         parts.append(_bar(WIDE_LABEL, y, width, colour))
         parts.append(_text(WIDE_LABEL + width + 5, y + 13, f"{value:.3g} ms", "start"))
