@@ -18,7 +18,7 @@ CURVE = (440, 260, 56)
 
 CURVES = {
     "partitions": ("partitions_", "100 B messages/s over partitions", "msg/s"),
-    "sizes": ("size_", "messages/s over bytes of a message", "msg/s"),
+    "sizes": ("size_", "MB/s over bytes of a message", "MB/s"),
     "connections": ("in_turn_", "requests/s over connections that wait for answers", "requests/s"),
     "consumers": ("consumers_", "1 KiB messages/s over consumers of one topic", "msg/s"),
 }
@@ -115,13 +115,14 @@ def curve(title: str, points: Sequence[tuple[float, float, float | None]], unit:
     return _picture(width, height, parts)
 
 
-def series(rows: Sequence[Row], prefix: str) -> list[tuple[float, float, float | None]]:
-    """Return the rows whose names are a prefix and a number."""
+def series(rows: Sequence[Row], prefix: str, unit: str) -> list[tuple[float, float, float | None]]:
+    """Return the rows whose names are a prefix and a number, in the unit that they are drawn in."""
     found = []
+    ours, peer = ("ours_mb_s", "peer_mb_s") if unit == "MB/s" else ("ours", "peer")
     for row in rows:
         tail = str(row["name"]).removeprefix(prefix)
-        if row["name"].startswith(prefix) and tail.isdigit() and row.get("ours") is not None:
-            found.append((float(tail), float(row["ours"]), row.get("peer")))
+        if row["name"].startswith(prefix) and tail.isdigit() and row.get(ours) is not None:
+            found.append((float(tail), float(row[ours]), row.get(peer)))
     return sorted(found)
 
 
@@ -148,7 +149,7 @@ def main() -> None:
     (options.to / "performance_ratios.svg").write_text(bars(rows))
     (options.to / "performance_latency.svg").write_text(percentiles(rows))
     for name, (prefix, title, unit) in CURVES.items():
-        points = series(rows, prefix)
+        points = series(rows, prefix, unit)
         if len(points) > 1:
             (options.to / f"performance_{name}.svg").write_text(curve(title, points, unit))
 
