@@ -3,10 +3,13 @@
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
+
+from chordmq_spark.home import without_zip
 
 STREAMING = "org.apache.spark.sql.execution.streaming"
 SETTINGS = {
@@ -51,13 +54,15 @@ def start_spark(
         chosen.setdefault("spark.local.dir", str(directory / "scratch"))
         chosen.setdefault("spark.sql.warehouse.dir", str(directory / "warehouse"))
     builder = SparkSession.builder.appName(name).master(master)
-    if master.startswith("local"):
+    is_local = master.startswith("local")
+    if is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         chosen.setdefault("spark.driver.host", "127.0.0.1")
         chosen.setdefault("spark.driver.bindAddress", "127.0.0.1")
     for key, value in (chosen | submitted()).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with without_zip(directory) if is_local else nullcontext():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session
 
