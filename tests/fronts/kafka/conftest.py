@@ -9,11 +9,13 @@ import pytest
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
+from chordmq.broker.partition import Partition
 from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock
 from chordmq.codecs.kafka import schema
 from chordmq.codecs.kafka.apis import APIS as CODECS
 from chordmq.fronts.kafka.call import Call, Client, KafkaFront
+from chordmq.fronts.kafka.connection import KafkaConnection
 from chordmq.fronts.kafka.dispatch import APIS
 from chordmq.fronts.listener import Listener, ListenerSettings
 
@@ -38,6 +40,25 @@ async def broker(tmp_path: Path, settings: BrokerSettings) -> AsyncIterator[Brok
     background.cancel()
     await asyncio.wait([background])
     broker.close()
+
+
+@pytest.fixture
+async def front(broker: Broker) -> AsyncIterator[KafkaFront]:
+    """Give the Kafka front of the broker, which listens on a free port."""
+    listener = Listener(ListenerSettings(port=0), SystemClock(), "kafka")
+    front = KafkaFront(broker, listener)
+    await listener.open(lambda: KafkaConnection(front))
+    running = asyncio.ensure_future(listener.run())
+    yield front
+    await listener.close(0)
+    await running
+
+
+@pytest.fixture
+async def partition(broker: Broker) -> Partition:
+    """Give the only partition of topic `t`, which acknowledges what the page cache has."""
+    topic = await broker.topics.create("t", 1, 1, {"flush": "os"})
+    return topic.partitions[0]
 
 
 @pytest.fixture

@@ -3,66 +3,28 @@
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator
 
 import pytest
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
-from chordmq.clock import SystemClock
 from chordmq.codecs.kafka import schema
 from chordmq.codecs.kafka.messages.fetch import FetchResponse
-from chordmq.codecs.kafka.messages.produce import ProduceResponse
 from chordmq.fronts.kafka.call import KafkaFront
-from chordmq.fronts.kafka.connection import KafkaConnection
 from chordmq.fronts.kafka.gathering import SMALL
-from chordmq.fronts.listener import Listener, ListenerSettings
-from chordmq.records.record import NewRecord, build_batch, read_records
 from tests.fronts.kafka.wire import (
     FETCH_VERSION,
     HEAD_SIZE,
-    PRODUCE_VERSION,
-    Wire,
+    answered,
     connected,
     fetch,
+    numbered,
     produce,
     produce_batch,
+    stored,
 )
 
 OUT_OF_ORDER, CORRUPT, UNKNOWN_TOPIC, STORAGE = 45, 2, 3, 56
-
-
-@pytest.fixture
-async def front(broker: Broker) -> AsyncIterator[KafkaFront]:
-    listener = Listener(ListenerSettings(port=0), SystemClock(), "kafka")
-    front = KafkaFront(broker, listener)
-    await listener.open(lambda: KafkaConnection(front))
-    running = asyncio.ensure_future(listener.run())
-    yield front
-    await listener.close(0)
-    await running
-
-
-@pytest.fixture
-async def partition(broker: Broker) -> Partition:
-    topic = await broker.topics.create("t", 1, 1, {"flush": "os"})
-    return topic.partitions[0]
-
-
-async def answered(wire: Wire) -> tuple[int, int]:
-    """Return error code and offset of the next answer."""
-    response = schema.decode(ProduceResponse, PRODUCE_VERSION, await wire.receive(), HEAD_SIZE)
-    [row] = response.responses[0].partition_responses
-    return row.error_code, row.base_offset
-
-
-def stored(partition: Partition) -> list[bytes | None]:
-    return [record.value for _, batch in partition.log.scan(0) for record in read_records(batch)]
-
-
-def numbered(sequence: int) -> bytes:
-    record = NewRecord(SystemClock().now_ms(), None, b"%d" % sequence)
-    return bytes(build_batch([record], producer_id=9, epoch=0, sequence=sequence))
 
 
 async def test_the_requests_of_a_turn_share_a_write(

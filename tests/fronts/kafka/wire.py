@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from chordmq.broker.partition import Partition
 from chordmq.clock import SystemClock
 from chordmq.codecs.kafka import schema
 from chordmq.codecs.kafka.header import request_head
@@ -13,10 +14,11 @@ from chordmq.codecs.kafka.messages.fetch import FetchPartition, FetchRequest, Fe
 from chordmq.codecs.kafka.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
+    ProduceResponse,
     TopicProduceData,
 )
 from chordmq.fronts.kafka.call import KafkaFront
-from chordmq.records.record import NewRecord, build_batch
+from chordmq.records.record import NewRecord, build_batch, read_records
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
@@ -81,6 +83,24 @@ def fetch(topic: str, *, max_wait_ms: int) -> bytes:
         topics=[FetchTopic(topic=topic, partitions=rows)],
     )
     return framed(request, FETCH_VERSION)
+
+
+async def answered(wire: Wire) -> tuple[int, int]:
+    """Return error code and offset of the next answer to a Produce request."""
+    response = schema.decode(ProduceResponse, PRODUCE_VERSION, await wire.receive(), HEAD_SIZE)
+    [row] = response.responses[0].partition_responses
+    return row.error_code, row.base_offset
+
+
+def stored(partition: Partition) -> list[bytes | None]:
+    """Return the values in a partition's log."""
+    return [record.value for _, batch in partition.log.scan(0) for record in read_records(batch)]
+
+
+def numbered(sequence: int) -> bytes:
+    """Return a batch of an idempotent producer."""
+    record = NewRecord(SystemClock().now_ms(), None, b"%d" % sequence)
+    return bytes(build_batch([record], producer_id=9, epoch=0, sequence=sequence))
 
 
 async def received(front: KafkaFront, count: int) -> None:

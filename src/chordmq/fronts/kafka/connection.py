@@ -9,6 +9,7 @@ from functools import partial
 from itertools import takewhile
 from typing import cast
 
+from chordmq.broker.partition import Partition
 from chordmq.broker.security.principal import ANONYMOUS
 from chordmq.codecs.frames import FrameReader
 from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
@@ -17,6 +18,7 @@ from chordmq.errors import ChordMQError, DecodeError
 from chordmq.fronts.kafka.call import Call, Client, KafkaFront
 from chordmq.fronts.kafka.dispatch import APIS, PRODUCE, Api, Buffers, answer, refuse_version
 from chordmq.fronts.kafka.produce import SmallProduce
+from chordmq.fronts.kafka.repeats import Likeness, likeness
 from chordmq.fronts.kafka.sasl import authenticate
 from chordmq.fronts.kafka.sasl_session import SASL_AUTHENTICATE, SaslSession, State
 from chordmq.fronts.kafka.throttle import Throttle
@@ -37,10 +39,11 @@ _SIZE = struct.Struct(">i")
 class Answer:
     """The place of one answer in the order of the connection; filled when it is ready."""
 
-    __slots__ = ("buffers", "header", "is_ready")
+    __slots__ = ("buffers", "head", "header", "is_ready")
 
-    def __init__(self, header: RequestHeader) -> None:
+    def __init__(self, header: RequestHeader, head: bytes) -> None:
         self.header = header
+        self.head = head
         self.buffers: Buffers | None = None
         self.is_ready = False
 
@@ -68,6 +71,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         )
         self._mute: asyncio.TimerHandle | None = None
         self._held = 0
+        self._like: Likeness | None = None
+        """The last Produce request, if the one before went to the same partition."""
+        self._produced_to: Partition | None = None
         self._blocker: Answer | None = None
         """What has to be answered before the next request is begun."""
         self._is_full = False
@@ -179,6 +185,14 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if not self._is_closed:
             self._read(not self._frames)
 
+    def fill(self, place: Answer, result: Buffers | asyncio.Future[Buffers | None]) -> None:
+        """Put the answer of a request that was gathered into its place."""
+        if isinstance(result, list):
+            place.buffers = result
+            place.is_ready = True
+        elif not self._is_closed:
+            self._await(APIS[PRODUCE], place, result)
+
     def proceed(self) -> None:
         """Send what was gathered and is answered, and begin what has arrived."""
         if not self._is_closed:
@@ -237,6 +251,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return not is_hindered and len(self._answers) < PIPELINE_MAX
 
     def _begin(self, frame: memoryview) -> None:
+        if self._like is not None and self._repeats(self._like, frame):
+            return
         clock = self._listener.clock
         started = clock.monotonic_s()
         header = None
@@ -265,10 +281,23 @@ class KafkaConnection(asyncio.BufferedProtocol):
             if self._throttle.is_on:
                 self._throttle.began(header, len(frame), worked_s)
 
+    def _repeats(self, like: Likeness, frame: memoryview) -> bool:
+        """Take a request that is like the last one; return whether it is."""
+        batch, sasl, gathering = like.batch(frame), self._client.sasl, self._front.gathering
+        if batch is None or self._throttle.is_on or gathering is None:
+            return False
+        if sasl is not None and not sasl.answers(PRODUCE, self._listener.clock.monotonic_s()):
+            return False
+        place = Answer(like.header, like.head(frame))
+        like.gather(batch, self, place, gathering)
+        self._answers.append(place)
+        self._usage(PRODUCE).requests += 1
+        return True
+
     def _dispatch(self, header: RequestHeader, frame: memoryview) -> None:
         api = APIS.get(header.api_key)
         if api is None or header.api_version not in api.versions:
-            place = Answer(header)
+            place = Answer(header, _head(header))
             place.buffers = refuse_version(header)
             place.is_ready = True
             self._answers.append(place)
@@ -277,12 +306,13 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._front.gathering is not None and header.api_key != PRODUCE:
             self._front.gathering.write()  # the client may count on what it has sent before
         result = self._answer(api, call, frame, header)
-        place = Answer(header)
+        place = Answer(header, _head(header))
         if isinstance(result, list):
             place.buffers = result
             place.is_ready = True
         elif isinstance(result, SmallProduce):
-            result.expect(self, partial(self._fill, place))
+            result.expect(self, place)
+            self._remember(header, frame, result)
         elif result is None:
             return  # acks=0: the client expects no answer
         else:
@@ -291,17 +321,16 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if place.is_ready and header.api_key == SASL_AUTHENTICATE:
             self._heed_login()
 
-    def _fill(self, place: Answer, result: Buffers | asyncio.Future[Buffers | None]) -> None:
-        """Put the answer of a request that was gathered into its place."""
-        if isinstance(result, list):
-            place.buffers = result
-            place.is_ready = True
-        elif not self._is_closed:
-            self._await(APIS[PRODUCE], place, result)
+    def _remember(self, header: RequestHeader, frame: memoryview, small: SmallProduce) -> None:
+        """Be prepared for requests like this one, if it goes where the last one went."""
+        partition = small.batches[0][0] if small.batches else None
+        if partition is not None and partition is self._produced_to:
+            self._like = likeness(header, frame, small)
+        self._produced_to = partition
 
     def _authenticate_bare(self, frame: memoryview) -> None:
         """Take a SASL message that comes without a request around it (handshake version 0)."""
-        place = Answer(BARE)
+        place = Answer(BARE, b"")
         self._await(APIS[SASL_AUTHENTICATE], place, self._authenticated_bare(bytes(frame)))
         self._answers.append(place)
 
@@ -357,11 +386,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         while answers and answers[0].is_ready:
             place = answers.popleft()
             if place.buffers is not None:
-                header = place.header
-                head = _head(header)
-                size = len(head) + sum(map(len, place.buffers))
+                size = len(place.head) + sum(map(len, place.buffers))
                 self._front.bytes_out += size
-                out.append(_SIZE.pack(size) + head)
+                out.append(_SIZE.pack(size) + place.head)
                 out.extend(place.buffers)
         if out and not self._is_closed:
             self._transport.writelines(out)

@@ -6,12 +6,11 @@ a system call each, and each answer that leaves at once wakes its client by itse
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.shared import Appended
 from chordmq.clock import Clock
-from chordmq.codecs.kafka.produce import PartitionAnswer
 from chordmq.errors import ChordMQError
 from chordmq.fronts.kafka.usage import Usage
 from chordmq.logs import get_logger
@@ -32,6 +31,10 @@ class Asker(Protocol):
         """Send what is answered, and begin what has arrived."""
         ...
 
+    def fill(self, place: Any, result: Any) -> None:
+        """Put an answer, or a future for it, into the place that the request has in the order."""
+        ...
+
     def close(self, reason: str) -> None:
         """Hang up."""
         ...
@@ -45,21 +48,13 @@ class Request(Protocol):
         """Return who asked."""
         ...
 
-    def took(self, batch: "Batch", result: Appended | ChordMQError) -> None:
-        """Take note of what became of one batch."""
+    def took(self, number: int, result: Appended | ChordMQError) -> None:
+        """Take note of what became of one of the batches."""
         ...
 
     def end(self) -> None:
         """Answer, after the last batch."""
         ...
-
-
-class Batch(NamedTuple):
-    """A producer's batch for a partition."""
-
-    partition: Partition
-    records: memoryview
-    answer: PartitionAnswer
 
 
 class Gathering:
@@ -68,14 +63,20 @@ class Gathering:
     def __init__(self, usage: dict[int, Usage], clock: Clock) -> None:
         self._usage = usage
         self._clock = clock
-        self._batches: dict[Partition, list[tuple[Request, Batch]]] = {}
+        self._batches: dict[Partition, tuple[list[memoryview], list[tuple[Request, int]]]] = {}
         self._requests: list[Request] = []
         self._askers: dict[Asker, None] = {}
         self._is_quorum_needed = False
         self._size = 0
         self._is_due = False
 
-    def add(self, request: Request, batches: Sequence[Batch], *, is_quorum_needed: bool) -> None:
+    def add(
+        self,
+        request: Request,
+        batches: Sequence[tuple[Partition, memoryview]],
+        *,
+        is_quorum_needed: bool,
+    ) -> None:
         """Have batches appended at the end of the turn, behind those that came before."""
         if is_quorum_needed != self._is_quorum_needed or self._size > GATHERED_MAX:
             self.write()
@@ -84,9 +85,13 @@ class Gathering:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._end_turn)
         self._requests.append(request)
-        for batch in batches:
-            self._size += len(batch.records)
-            self._batches.setdefault(batch.partition, []).append((request, batch))
+        for number, (partition, records) in enumerate(batches):
+            self._size += len(records)
+            gathered = self._batches.get(partition)
+            if gathered is None:
+                gathered = self._batches[partition] = ([], [])
+            gathered[0].append(records)
+            gathered[1].append((request, number))
 
     def write(self) -> None:
         """Append what has been gathered, because something else must come behind it."""
@@ -96,12 +101,12 @@ class Gathering:
         requests, self._requests = self._requests, []
         self._size = 0
         try:
-            for partition, rows in gathered.items():
+            for partition, (batches, askers) in gathered.items():
                 results = partition.append_together(
-                    [batch.records for _, batch in rows], is_quorum_needed=self._is_quorum_needed
+                    batches, is_quorum_needed=self._is_quorum_needed
                 )
-                for (request, batch), result in zip(rows, results, strict=True):
-                    request.took(batch, result)
+                for (request, number), result in zip(askers, results, strict=True):
+                    request.took(number, result)
             for request in requests:
                 request.end()
                 self._askers[request.asker] = None

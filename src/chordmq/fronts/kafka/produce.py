@@ -1,8 +1,9 @@
 """Produce, also as part of a transaction."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from functools import partial
+from typing import Any
 
 from chordmq.broker.groups.offsets import Place
 from chordmq.broker.partition import Partition
@@ -38,7 +39,7 @@ from chordmq.errors import (
 )
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import NOT_ENOUGH_REPLICAS, TRANSACTION_ABORTABLE, code_of
-from chordmq.fronts.kafka.gathering import SMALL, Asker, Batch, Gathering
+from chordmq.fronts.kafka.gathering import SMALL, Asker, Gathering
 from chordmq.fronts.kafka.leaders import addresses, leader_of
 from chordmq.records.batch import COMPRESSION_MASK, CRC_START, read_header
 from chordmq.records.compression import Compression
@@ -46,8 +47,6 @@ from chordmq.records.compression import Compression
 Buffers = list[Buffer]
 Wait = tuple[PartitionAnswer, asyncio.Future[None]]
 """An answer, and when its partition has committed what it speaks of."""
-
-Fill = Callable[[Buffers | asyncio.Future[Buffers | None]], None]
 
 ACKS_ALL = -1
 ACKS_NONE = 0
@@ -61,33 +60,54 @@ ENLISTS_SINCE = 12
 class SmallProduce:
     """A request whose batches are appended together with those of others."""
 
-    __slots__ = ("_call", "_fill", "_request", "_waits", "answers", "asker")
+    __slots__ = ("_place", "_waits", "answers", "asker", "batches", "call", "request")
 
     asker: Asker
 
     def __init__(self, call: Call, request: ProduceRequest) -> None:
-        self._call = call
-        self._request = request
+        self.call = call
+        self.request = request
+        self.batches: list[tuple[Partition, PartitionAnswer]] = []
+        """Where those batches go that are taken, and what says so."""
         self._waits: list[Wait] = []
         self.answers: list[PartitionAnswer] = []
 
-    def expect(self, asker: Asker, fill: Fill) -> None:
-        """Say who asked, and what takes the answer."""
+    def expect(self, asker: Asker, place: Any) -> None:
+        """Say who asked, and where in the order of its answers this one stands."""
         self.asker = asker
-        self._fill = fill
+        self._place = place
 
-    def took(self, batch: Batch, result: Appended | ChordMQError) -> None:
+    def gather(self, gathering: Gathering) -> None:
+        """Have all batches appended that may be."""
+        call, request = self.call, self.request
+        batches: list[tuple[Partition, memoryview]] = []
+        for row in request.partitions:
+            answer = PartitionAnswer(row.topic, row.topic_id, row.index)
+            self.answers.append(answer)
+            try:
+                partition, records = _admitted(call, request, row)
+            except ChordMQError as error:
+                fail(call, answer, error)
+            else:
+                self.batches.append((partition, answer))
+                batches.append((partition, records))
+        gathering.add(self, batches, is_quorum_needed=request.acks == ACKS_ALL)
+
+    def took(self, number: int, result: Appended | ChordMQError) -> None:
         """Fill in what became of one batch."""
+        partition, answer = self.batches[number]
         if isinstance(result, ChordMQError):
-            _fail(self._call, batch.answer, result)
+            fail(self.call, answer, result)
             return
-        future = _appended(self._call, self._request, batch, result)
+        fill_in(answer, result)
+        future = appended(self.call, self.request.acks, partition, result)
         if future is not None:
-            self._waits.append((batch.answer, future))
+            self._waits.append((answer, future))
 
     def end(self) -> None:
         """Hand the answer over, or the future for it."""
-        self._fill(_answered(self._call, self.answers, self._waits, self._request.timeout_ms))
+        timeout_ms = self.request.timeout_ms
+        self.asker.fill(self._place, answered(self.call, self.answers, self._waits, timeout_ms))
 
 
 def produce(
@@ -104,7 +124,9 @@ def produce(
     gathering = call.front.gathering
     if gathering is not None:
         if len(frame) <= SMALL and request.transactional_id is None and request.acks != ACKS_NONE:
-            return _gathered(call, request, gathering)
+            small = SmallProduce(call, request)
+            small.gather(gathering)
+            return small
         gathering.write()  # what came before stands before this in the log
     if request.transactional_id is not None:
         try:
@@ -135,7 +157,7 @@ def _append_all(
         try:
             future = _append(call, request, row, answer)
         except ChordMQError as error:
-            _fail(call, answer, error)
+            fail(call, answer, error)
         else:
             if future is not None:
                 waits.append((answer, future))
@@ -143,12 +165,13 @@ def _append_all(
         if any(answer.error_code for answer in answers):
             raise DecodeError("a batch sent with acks=0 was refused; closing is the only answer")
         return None
-    return _answered(call, answers, waits, request.timeout_ms)
+    return answered(call, answers, waits, request.timeout_ms)
 
 
-def _answered(
+def answered(
     call: Call, answers: list[PartitionAnswer], waits: list[Wait], timeout_ms: int
 ) -> Buffers | asyncio.Future[Buffers | None]:
+    """Return the answer, or a future for it where partitions have to commit first."""
     if not waits:
         return _response(call, answers)
     return _when_committed(call, answers, waits, timeout_ms)
@@ -162,10 +185,11 @@ def _append(
     is_enlisted = request.transactional_id is not None
     if request.transactional_id is not None:
         _check_enlisted(call, request.transactional_id, partition, records)
-    appended = partition.append(
+    result = partition.append(
         records, is_enlisted=is_enlisted, is_quorum_needed=request.acks == ACKS_ALL
     )
-    return _appended(call, request, Batch(partition, records, answer), appended)
+    fill_in(answer, result)
+    return appended(call, request.acks, partition, result)
 
 
 def _admitted(
@@ -184,31 +208,20 @@ def _admitted(
     return partition, row.records
 
 
-def _appended(
-    call: Call, request: ProduceRequest, batch: Batch, appended: Appended
+def fill_in(answer: PartitionAnswer, result: Appended) -> None:
+    """Fill in where a batch came to lie."""
+    answer.base_offset = result.base_offset
+    answer.append_time_ms = result.append_time_ms
+    answer.start_offset = result.start_offset
+
+
+def appended(
+    call: Call, acks: int, partition: Partition, result: Appended
 ) -> asyncio.Future[None] | None:
-    """Fill in the answer for a batch that is in the log; return what acks=all has to wait for."""
-    partition, _, answer = batch
-    answer.base_offset = appended.base_offset
+    """Take note of a batch that is in the log; return what acks=all has to wait for."""
     if call.broker.audit.sample and call.broker.audit.is_sampled():
-        call.audit("publish", f"{partition.topic}-{partition.index} offset {appended.base_offset}")
-    answer.append_time_ms = appended.append_time_ms
-    answer.start_offset = appended.start_offset
-    return partition.committed(appended.next_offset) if request.acks == ACKS_ALL else None
-
-
-def _gathered(call: Call, request: ProduceRequest, gathering: Gathering) -> SmallProduce:
-    small = SmallProduce(call, request)
-    batches: list[Batch] = []
-    for row in request.partitions:
-        answer = PartitionAnswer(row.topic, row.topic_id, row.index)
-        small.answers.append(answer)
-        try:
-            batches.append(Batch(*_admitted(call, request, row), answer))
-        except ChordMQError as error:
-            _fail(call, answer, error)
-    gathering.add(small, batches, is_quorum_needed=request.acks == ACKS_ALL)
-    return small
+        call.audit("publish", f"{partition.topic}-{partition.index} offset {result.base_offset}")
+    return partition.committed(result.next_offset) if acks == ACKS_ALL else None
 
 
 def _is_zstd(records: memoryview) -> bool:
@@ -239,9 +252,9 @@ def _when_committed(
         if done.done():
             return
         if future.cancelled():
-            _fail(call, answer, UnknownTopic("the topic was deleted meanwhile"))
+            fail(call, answer, UnknownTopic("the topic was deleted meanwhile"))
         elif isinstance(error := future.exception(), ChordMQError):
-            _fail(call, answer, error)
+            fail(call, answer, error)
         if not left:
             done.set_result(_response(call, answers))
 
@@ -264,7 +277,7 @@ def _give_up(
         return
     for answer, future in waits:
         if not future.done():
-            _fail(call, answer, _lateness(_found(call, answer)))
+            fail(call, answer, _lateness(_found(call, answer)))
     done.set_result(_response(call, answers))
 
 
@@ -275,7 +288,8 @@ def _lateness(partition: Partition | None) -> ChordMQError:
     return NotCommittedInTime("not all in-sync copies have this yet")
 
 
-def _fail(call: Call, answer: PartitionAnswer, error: ChordMQError) -> None:
+def fail(call: Call, answer: PartitionAnswer, error: ChordMQError) -> None:
+    """Fill in why a batch was refused."""
     answer.error_code = _code_of(error, call.version)
     answer.message = str(error)
     answer.base_offset = -1

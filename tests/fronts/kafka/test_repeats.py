@@ -1,0 +1,179 @@
+"""Requests like the one before are taken without being read, and treated no other way."""
+
+import errno
+import os
+import struct
+
+import pytest
+
+from chordmq.broker.broker import Broker
+from chordmq.broker.partition import Partition
+from chordmq.broker.security.acl import Effect, Kind, Operation, Rule
+from chordmq.fronts.kafka.call import KafkaFront
+from chordmq.fronts.kafka.gathering import SMALL
+from chordmq.fronts.kafka.repeats import Likeness
+from tests.fronts.kafka.wire import (
+    Wire,
+    answered,
+    connected,
+    numbered,
+    produce,
+    produce_batch,
+    stored,
+)
+
+CORRUPT, UNKNOWN_TOPIC, DENIED, OUT_OF_ORDER, STORAGE = 2, 3, 29, 45, 56
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Give the list of batches that were taken without reading their requests."""
+    gather, batches = Likeness.gather, list[bytes]()
+
+    def noted(self: Likeness, batch: memoryview, *others: object) -> None:
+        batches.append(bytes(batch))
+        gather(self, batch, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Likeness, "gather", noted)
+    return batches
+
+
+async def asked(wire: Wire, request: bytes) -> tuple[int, int]:
+    await wire.send(request)
+    return await answered(wire)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("flush", ["os", "disk"])
+async def test_the_third_request_of_a_kind_is_not_read(
+    broker: Broker, front: KafkaFront, taken: list[bytes], acks: int, flush: str
+) -> None:
+    """C1: each is answered with its own offset and its own correlation id."""
+    topic = await broker.topics.create("own", 1, 1, {"flush": flush})
+    async with connected(front) as wire:
+        for number in range(6):
+            request = bytearray(produce("own", b"%d" % number * (number + 1), acks=acks))
+            struct.pack_into(">i", request, 8, 1000 + number)
+            await wire.send(bytes(request))
+            answer = await wire.receive()
+            assert struct.unpack_from(">i", answer) == (1000 + number,)
+    values = [b"%d" % number * (number + 1) for number in range(6)]
+    assert stored(topic.partitions[0]) == values
+    assert len(taken) == 4
+
+
+async def test_a_connection_that_changes_between_topics_is_read(
+    broker: Broker, front: KafkaFront, partition: Partition, taken: list[bytes]
+) -> None:
+    """C1: nothing goes to the topic of the request before."""
+    other = (await broker.topics.create("u", 1, 1, {"flush": "os"})).partitions[0]
+    async with connected(front) as wire:
+        for number in range(4):
+            assert await asked(wire, produce("t", b"t")) == (0, number)
+            assert await asked(wire, produce("u", b"u")) == (0, number)
+    assert (stored(partition), stored(other)) == ([b"t"] * 4, [b"u"] * 4)
+    assert not taken
+
+
+async def test_a_request_of_another_kind_among_many_alike_is_read(
+    front: KafkaFront, partition: Partition, taken: list[bytes]
+) -> None:
+    """C1: other acknowledgements, and a batch that is too large to be gathered."""
+    large = b"x" * (SMALL + 1)
+    async with connected(front) as wire:
+        await wire.send(
+            b"".join(produce("t", b"%d" % number) for number in range(3))
+            + produce("t", b"leader", acks=1)
+            + produce("t", large)
+            + produce("t", b"none", acks=0)
+            + produce("t", b"last")
+        )
+        answers = [await answered(wire) for _ in range(6)]
+    assert answers == [(0, offset) for offset in (0, 1, 2, 3, 4, 6)]
+    assert stored(partition) == [b"0", b"1", b"2", b"leader", large, b"none", b"last"]
+    assert taken
+
+
+async def test_a_bad_batch_among_many_alike_is_refused(
+    front: KafkaFront, partition: Partition, taken: list[bytes]
+) -> None:
+    """C15: a damaged one, and garbage of the same size."""
+    sound = numbered(0)
+    damaged = bytearray(sound)
+    damaged[-1] ^= 1
+    async with connected(front) as wire:
+        for number in range(3):
+            assert await asked(wire, produce("t", b"x")) == (0, number)
+        assert await asked(wire, produce_batch("t", bytes(damaged))) == (CORRUPT, -1)
+        code, offset = await asked(wire, produce_batch("t", b"\xff" * len(sound)))
+        assert (code > 0, offset) == (True, -1)
+        assert await asked(wire, produce("t", b"y")) == (0, 3)
+    assert stored(partition) == [b"x", b"x", b"x", b"y"]
+    assert len(taken) == 4
+
+
+async def test_the_sequence_of_a_producer_is_checked(
+    front: KafkaFront, partition: Partition, taken: list[bytes]
+) -> None:
+    """C3: a batch sent twice is stored once, and a gap is refused."""
+    sent = [0, 1, 2, 2, 3, 9]
+    async with connected(front) as wire:
+        answers = [await asked(wire, produce_batch("t", numbered(one))) for one in sent]
+    assert answers == [(0, 0), (0, 1), (0, 2), (0, 2), (0, 3), (OUT_OF_ORDER, -1)]
+    assert stored(partition) == [b"0", b"1", b"2", b"3"]
+    assert taken
+
+
+async def test_a_deleted_topic_takes_nothing_more(
+    broker: Broker, front: KafkaFront, partition: Partition, taken: list[bytes]
+) -> None:
+    """C4: and one that is made anew with its name begins at the start."""
+    async with connected(front) as wire:
+        for number in range(4):
+            assert await asked(wire, produce("t", b"old")) == (0, number)
+        await broker.topics.delete("t")
+        assert await asked(wire, produce("t", b"lost")) == (UNKNOWN_TOPIC, -1)
+        again = (await broker.topics.create("t", 1, 1, {"flush": "os"})).partitions[0]
+        assert await asked(wire, produce("t", b"new")) == (0, 0)
+    assert stored(again) == [b"new"]
+    assert len(taken) == 2
+
+
+async def test_a_right_that_is_taken_away_ends_with_the_request_before(
+    broker: Broker, front: KafkaFront, partition: Partition, taken: list[bytes]
+) -> None:
+    """C9: what was allowed once is asked again when rules change."""
+    rules = [
+        Rule(
+            kind=Kind.TOPIC, name="t", principal="User:*", operation=Operation.WRITE, effect=effect
+        )
+        for effect in (Effect.ALLOW, Effect.DENY)
+    ]
+    broker.permissions.is_enforced = True
+    broker.permissions.acl.change(add=rules[:1])
+    async with connected(front) as wire:
+        for number in range(3):
+            assert await asked(wire, produce("t")) == (0, number)
+        broker.permissions.acl.change(add=rules[1:])
+        assert await asked(wire, produce("t")) == (DENIED, -1)
+    assert len(stored(partition)) == 3
+    assert len(taken) == 1
+
+
+async def test_a_full_disk_is_told_to_those_who_repeat_themselves(
+    front: KafkaFront, partition: Partition, taken: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C11: and the next one is taken."""
+
+    def refuse(fd: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, "no space")
+
+    async with connected(front) as wire:
+        for number in range(3):
+            assert await asked(wire, produce("t")) == (0, number)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", refuse)
+            assert await asked(wire, produce("t")) == (STORAGE, -1)
+        assert await asked(wire, produce("t")) == (0, 3)
+    assert partition.log.end_offset == 4
+    assert len(taken) == 3
