@@ -112,8 +112,7 @@ METRIC_FRONTS = ("chordmq_capnp", "chordmq_grpc")
 def kafka_page() -> str:
     """Return the page on the Kafka protocol."""
     served = [
-        f"| {key} | {api.name} | {_range(api.versions)} "
-        f"| `{api.handle.__module__.rpartition('.')[2]}.{api.handle.__name__}` |"
+        f"| {key} | {api.name} | {_range(api.versions)} | `{api.place}` |"
         for key, api in sorted(APIS.items())
     ]
     missing = [f"| {key} | {codec.name} |" for key, codec in CODECS.items() if key not in APIS]

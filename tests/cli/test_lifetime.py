@@ -34,6 +34,8 @@ FOR_OTHERS = {
     "chordmq.fronts.peer.connection", "chordmq.client.connection", "chordmq.topology.pipes",
     "chordmq.cdc", "chordmq.archive", "chordmq.consumer_app",
     # what few requests need
+    "chordmq.fronts.kafka.acls", "chordmq.fronts.kafka.transactions", "chordmq.fronts.kafka.groups",
+    "chordmq.fronts.kafka.share_fetch", "chordmq.fronts.kafka.topics", "chordmq.fronts.kafka.fetch",
     "cramjam", "re2", "cryptography", "jwt", "scramp", "prometheus_client", "crc32c",
     "importlib.metadata", "typing_extensions", "argparse", "multiprocessing", "ctypes",
     "encodings.idna",

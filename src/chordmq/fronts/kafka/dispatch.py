@@ -1,8 +1,12 @@
-"""The table of Kafka APIs: which versions this node speaks, and who answers them."""
+"""The table of Kafka APIs: which versions this node speaks, and who answers them.
+
+What answers an API is loaded with its first request: most clients use few of them.
+"""
 
 from asyncio import Future
 from collections.abc import Callable, Coroutine
-from functools import cache
+from functools import cache, cached_property
+from importlib import import_module
 from typing import Any, get_type_hints
 
 from chordmq.codecs.kafka.apis import APIS as CODECS
@@ -16,38 +20,14 @@ from chordmq.codecs.kafka.messages.api_versions import (
     SupportedFeatureKey,
 )
 from chordmq.codecs.kafka.schema import decode, encode
-from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
-from chordmq.fronts.kafka import (
-    acls,
-    cluster,
-    configs,
-    consumer_groups,
-    errors,
-    fetch,
-    groups,
-    list_offsets,
-    metadata,
-    offsets,
-    produce,
-    quotas,
-    replicas,
-    sasl,
-    scram_credentials,
-    share_fetch,
-    share_groups,
-    topics,
-    transactions,
-)
+from chordmq.fronts.kafka import errors
 from chordmq.fronts.kafka.call import Call
+from chordmq.fronts.kafka.produce import SmallProduce
 
 Buffers = list[Buffer]
 Result = (
-    Buffers
-    | Future[Buffers | None]
-    | Coroutine[None, None, Buffers | None]
-    | produce.SmallProduce
-    | None
+    Buffers | Future[Buffers | None] | Coroutine[None, None, Buffers | None] | SmallProduce | None
 )
 
 PRODUCE, FETCH = 0, 1
@@ -58,17 +38,29 @@ FEATURES = {"group.version": 1, "share.version": 1, "transaction.version": 2}
 """What the whole cluster does, at which level; clients choose their protocols by it."""
 
 
-@dataclass(frozen=True, slots=True)
 class Api:
-    """One API. `request` is None when the handler reads the frame itself."""
+    """One API."""
 
-    name: str
-    versions: range
-    handle: Callable[..., Any]
-    request: type[Any] | None = None
-    is_pipelined: bool = False
-    waits_for_others: bool = False
-    """The answer waits for new records or for the members of a group, not for this node's work."""
+    def __init__(self, key: int, place: str) -> None:
+        """Name the handler, as `module.function` of this package."""
+        self.name = CODECS[key].name
+        self.versions = CODECS[key].versions
+        self.place = place
+        self.is_pipelined = key == PRODUCE
+        self.waits_for_others = key in (FETCH, JOIN_GROUP, SYNC_GROUP, SHARE_FETCH)
+        """The answer waits for new records or members of a group, not for this node's work."""
+
+    @cached_property
+    def handle(self) -> Callable[..., Any]:
+        """Return what answers a request."""
+        module, name = self.place.split(".")
+        handler: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), name)
+        return handler
+
+    @cached_property
+    def request(self) -> type[Any] | None:
+        """Return the message that the handler takes; None if it reads the frame itself."""
+        return get_type_hints(self.handle).get("request")
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -140,79 +132,65 @@ def _advertised() -> list[ApiVersion]:
     ]
 
 
-def _api(key: int, handle: Callable[..., Any]) -> Api:
-    """Return the table's row; the handler's own signature names the request it takes."""
-    codec = CODECS[key]
-    request = get_type_hints(handle).get("request")
-    return Api(
-        codec.name,
-        codec.versions,
-        handle,
-        request,
-        is_pipelined=key == PRODUCE,
-        waits_for_others=key in (FETCH, JOIN_GROUP, SYNC_GROUP, SHARE_FETCH),
-    )
-
-
-_HANDLERS: dict[int, Callable[..., Any]] = {
-    0: produce.produce,
-    1: fetch.fetch,
-    2: list_offsets.list_offsets,
-    3: metadata.metadata,
-    8: offsets.offset_commit,
-    9: offsets.offset_fetch,
-    10: cluster.find_coordinator,
-    11: groups.join_group,
-    12: groups.heartbeat,
-    13: groups.leave_group,
-    14: groups.sync_group,
-    15: groups.describe_groups,
-    16: groups.list_groups,
-    17: sasl.sasl_handshake,
-    18: api_versions,
-    19: topics.create_topics,
-    20: topics.delete_topics,
-    21: topics.delete_records,
-    22: transactions.init_producer_id,
-    23: list_offsets.offset_for_leader_epoch,
-    24: transactions.add_partitions_to_txn,
-    25: transactions.add_offsets_to_txn,
-    26: transactions.end_txn,
-    27: transactions.write_txn_markers,
-    28: transactions.txn_offset_commit,
-    29: acls.describe_acls,
-    30: acls.create_acls,
-    31: acls.delete_acls,
-    32: configs.describe_configs,
-    33: configs.alter_configs,
-    35: cluster.describe_log_dirs,
-    36: sasl.sasl_authenticate,
-    37: topics.create_partitions,
-    42: groups.delete_groups,
-    43: replicas.elect_leaders,
-    44: configs.incremental_alter_configs,
-    45: replicas.alter_partition_reassignments,
-    46: replicas.list_partition_reassignments,
-    47: offsets.offset_delete,
-    48: quotas.describe_client_quotas,
-    49: quotas.alter_client_quotas,
-    50: scram_credentials.describe_user_scram_credentials,
-    51: scram_credentials.alter_user_scram_credentials,
-    60: cluster.describe_cluster,
-    61: cluster.describe_producers,
-    64: replicas.unregister_broker,
-    65: transactions.describe_transactions,
-    66: transactions.list_transactions,
-    68: consumer_groups.consumer_group_heartbeat,
-    69: consumer_groups.consumer_group_describe,
-    74: configs.list_config_resources,
-    75: metadata.describe_topic_partitions,
-    76: share_groups.share_group_heartbeat,
-    77: share_groups.share_group_describe,
-    78: share_fetch.share_fetch,
-    79: share_fetch.share_acknowledge,
-    90: share_groups.describe_share_group_offsets,
-    91: share_groups.alter_share_group_offsets,
-    92: share_groups.delete_share_group_offsets,
+_HANDLERS = {
+    0: "produce.produce",
+    1: "fetch.fetch",
+    2: "list_offsets.list_offsets",
+    3: "metadata.metadata",
+    8: "offsets.offset_commit",
+    9: "offsets.offset_fetch",
+    10: "cluster.find_coordinator",
+    11: "groups.join_group",
+    12: "groups.heartbeat",
+    13: "groups.leave_group",
+    14: "groups.sync_group",
+    15: "groups.describe_groups",
+    16: "groups.list_groups",
+    17: "sasl.sasl_handshake",
+    18: "dispatch.api_versions",
+    19: "topics.create_topics",
+    20: "topics.delete_topics",
+    21: "topics.delete_records",
+    22: "transactions.init_producer_id",
+    23: "list_offsets.offset_for_leader_epoch",
+    24: "transactions.add_partitions_to_txn",
+    25: "transactions.add_offsets_to_txn",
+    26: "transactions.end_txn",
+    27: "transactions.write_txn_markers",
+    28: "transactions.txn_offset_commit",
+    29: "acls.describe_acls",
+    30: "acls.create_acls",
+    31: "acls.delete_acls",
+    32: "configs.describe_configs",
+    33: "configs.alter_configs",
+    35: "cluster.describe_log_dirs",
+    36: "sasl.sasl_authenticate",
+    37: "topics.create_partitions",
+    42: "groups.delete_groups",
+    43: "replicas.elect_leaders",
+    44: "configs.incremental_alter_configs",
+    45: "replicas.alter_partition_reassignments",
+    46: "replicas.list_partition_reassignments",
+    47: "offsets.offset_delete",
+    48: "quotas.describe_client_quotas",
+    49: "quotas.alter_client_quotas",
+    50: "scram_credentials.describe_user_scram_credentials",
+    51: "scram_credentials.alter_user_scram_credentials",
+    60: "cluster.describe_cluster",
+    61: "cluster.describe_producers",
+    64: "replicas.unregister_broker",
+    65: "transactions.describe_transactions",
+    66: "transactions.list_transactions",
+    68: "consumer_groups.consumer_group_heartbeat",
+    69: "consumer_groups.consumer_group_describe",
+    74: "configs.list_config_resources",
+    75: "metadata.describe_topic_partitions",
+    76: "share_groups.share_group_heartbeat",
+    77: "share_groups.share_group_describe",
+    78: "share_fetch.share_fetch",
+    79: "share_fetch.share_acknowledge",
+    90: "share_groups.describe_share_group_offsets",
+    91: "share_groups.alter_share_group_offsets",
+    92: "share_groups.delete_share_group_offsets",
 }
-APIS: dict[int, Api] = {key: _api(key, handle) for key, handle in _HANDLERS.items()}
+APIS = {key: Api(key, place) for key, place in _HANDLERS.items()}
