@@ -91,7 +91,7 @@ def test_connect_with_everything() -> None:
 def test_alike_messages_are_one_run(version: int) -> None:
     data = b"".join(publish("a/b", b"%d" % n, 0, 0, version) for n in range(5))
     [run] = reader(version).receive(data)
-    assert run == Run(b"a/b", "a/b", [b"0", b"1", b"2", b"3", b"4"], [], data)
+    assert run == Run(b"a/b", "a/b", [b"0", b"1", b"2", b"3", b"4"], [], data, len(data))
 
 
 @pytest.mark.parametrize("version", [4, 5])

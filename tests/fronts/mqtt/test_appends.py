@@ -12,7 +12,7 @@ from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock
 from chordmq.codecs.mqtt.packets import Run
 from chordmq.errors import BatchTooLarge, ChordMQError
-from chordmq.fronts.mqtt.appends import MessageAppends, Unit
+from chordmq.fronts.mqtt.appends import MessageAppends, Share, Told, Unit
 from chordmq.fronts.mqtt.front import Route
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.tails import Tail
@@ -34,18 +34,18 @@ class Published:
         """Have a client send messages of QoS 1."""
         told = self.told[client] = asyncio.get_running_loop().create_future()
         size = sum(map(len, payloads)) + OVERHEAD * len(payloads)
-        run = Run(b"orders", "orders", list(payloads), [b"\0\1"] * len(payloads), b"")
+        run = Run(b"orders", "orders", list(payloads), [b"\0\1"] * len(payloads), b"", size)
+        share = Told(str(client), len(payloads), size, told.set_result)
         unit = self.appends.alike(self.route, 1, 0)
         if unit is not None:
-            unit.join(str(client), run, size, told.set_result)
+            unit.join(run, share)
             return
         headers, prepared = self.route.headers(1)
         now_ms = self.appends.now_ms()
-        parcel = Parcel(
-            "orders", self.route.topic, run.payloads, 1, timestamp_ms=now_ms, sender=str(client)
-        )
+        shares: list[Share] = [share]
+        parcel = Parcel("orders", self.route.topic, run.payloads, 1, timestamp_ms=now_ms)
+        parcel.sender, parcel.shares = share.sender, shares
         records = AlikeRecords(self.route.prepared_key, prepared, run.payloads)
-        shares = [(len(payloads), size, told.set_result)]
         unit = Unit(parcel, records, headers, size=size, shares=shares, route=self.route)
         self.appends.add(self.route.partition, unit)
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from chordmq.codecs.mqtt.properties import Properties
 from chordmq.errors import InvalidRequest
+from chordmq.fronts.mqtt.appends import Told
 from chordmq.fronts.mqtt.mapping import Parcel, extras_of, headers_of, parcel_of, properties_of
 from chordmq.records.record import Record
 
@@ -65,9 +66,8 @@ def test_nonsense_is_refused(user: tuple[str, str]) -> None:
 
 
 def test_joined_messages_come_apart_by_who_has_sent_them() -> None:
-    parcel = Parcel("n", b"\0\1n", [b"a", b"b"], 1, base_offset=10, sender="one")
-    parcel.join("two", [b"c"], b"")
-    parcel.join("one", [b"d"], b"")
-    assert parcel.payloads == [b"a", b"b", b"c", b"d"]
+    parcel = Parcel("n", b"\0\1n", [b"a", b"b", b"c", b"d"], 1, base_offset=10, sender="one")
+    counts = (("one", 2), ("two", 1), ("one", 1))
+    parcel.shares = [Told(sender, count, 0, lambda error: None) for sender, count in counts]
     found = [(one.sender, one.base_offset, one.payloads) for one in parcel.by_sender()]
     assert found == [("one", 10, [b"a", b"b"]), ("two", 12, [b"c"]), ("one", 13, [b"d"])]

@@ -90,32 +90,32 @@ class Quotas:
     """All limits, and the buckets of those who are under one."""
 
     def __init__(self) -> None:
-        self._limits: dict[Entity, dict[Limit, float]] = {}
+        self.limits: dict[Entity, dict[Limit, float]] = {}
         self._buckets: dict[tuple[Limit, str, str], Bucket] = {}
         self._found: dict[tuple[str, str], Buckets] = {}
 
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[Limit, float]]]:
-        return iter(self._limits.items())
+        return iter(self.limits.items())
 
     def __bool__(self) -> bool:
-        return bool(self._limits)
+        return bool(self.limits)
 
     def get(self, entity: Entity) -> Mapping[Limit, float]:
         """Return the limits set for exactly this user and client id."""
-        return self._limits.get(entity, {})
+        return self.limits.get(entity, {})
 
     def put(self, entity: Entity, limits: Mapping[Limit, float]) -> None:
         """Replace the limits of an entity; those who are under one begin with a full bucket."""
         check(entity, limits)
         if limits:
-            self._limits[entity] = dict(limits)
+            self.limits[entity] = dict(limits)
         else:
-            self._limits.pop(entity, None)
+            self.limits.pop(entity, None)
         self._forget()
 
     def buckets(self, user: str, client: str, now_s: float) -> Buckets:
         """Return what limits this client."""
-        if not self._limits:
+        if not self.limits:
             return UNLIMITED
         found = self._found.get((user, client))
         if found is None:
@@ -127,7 +127,7 @@ class Quotas:
 
     def connection_wait_s(self, address: str, now_s: float) -> float:
         """Count a connection from an address; return for how long there may be no more."""
-        if not self._limits:
+        if not self.limits:
             return 0.0
         key = (Limit.CONNECTION, address, "")
         bucket = self._buckets.get(key)
@@ -145,7 +145,7 @@ class Quotas:
 
     def _bucket(self, limit: Limit, user: str, client: str, now_s: float) -> Bucket | None:
         for entity in precedence(user, client):
-            rate = self._limits.get(entity, {}).get(limit)
+            rate = self.limits.get(entity, {}).get(limit)
             if rate is not None:
                 # All connections that the limit does not tell apart share one bucket.
                 key = (limit, user if entity.user else "", client if entity.client else "")

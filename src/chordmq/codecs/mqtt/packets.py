@@ -45,6 +45,8 @@ class Run:
     """Packet identifiers as they came; none with QoS 0."""
     raw: bytes
     """The packets as they came, with QoS 0: subscribers of the same version get just these."""
+    size: int
+    """Bytes that the packets take."""
 
     @property
     def qos(self) -> int:

@@ -27,6 +27,7 @@ PUBACK_OF_TWO = 0x4002
 RUN_BYTES_MAX = 64 * 1024
 """Bytes of messages that are handed on together."""
 NO_ID = b"\0\0"
+NOTHING_YET = (b"", -1)
 
 BODIES: dict[int, Callable[[bytes, int, int, int, int], Packet]] = {
     kinds.PUBLISH: read_publish,
@@ -49,7 +50,8 @@ class PacketReader:
     """
 
     __slots__ = (
-        "_name", "_pieces", "_prefix", "_topic", "_wanted", "fault", "held", "size_max", "version",
+        "_alone", "_name", "_pieces", "_prefix", "_topic", "_wanted", "fault", "held", "size_max",
+        "version",
     )  # fmt: skip
 
     def __init__(self, size_max: int) -> None:
@@ -64,6 +66,8 @@ class PacketReader:
         """The topic of the last run as it stands in packets, with its size before it."""
         self._topic = b""
         self._name = ""
+        self._alone = NOTHING_YET
+        """All that comes before the number of the last message that came alone, and its size."""
 
     def receive(self, data: bytes) -> list[Packet]:
         """Return the packets that the new bytes complete."""
@@ -96,28 +100,38 @@ class PacketReader:
 
         That is how devices send. Whatever is not just so, the other methods look at.
         """
+        head, size = self._alone
+        if len(data) != size or not data.startswith(head):
+            if not self._is_alone(data):
+                return None
+            head, size = self._alone
+        start = len(head)
+        ids: list[bytes] = []
+        if head[0] == PLAIN_QOS_1:
+            ids.append(data[start : start + 2])
+            start += 2
+            if start > size or ids[0] == NO_ID:
+                return None
+        if self.version == V5:
+            if start >= size or data[start]:
+                return None
+            start += 1
+        return Run(self._topic, self._name, [data[start:]], ids, b"" if ids else data, size)
+
+    def _is_alone(self, data: bytes) -> bool:
+        """Return whether a read is one message to the last topic; note how such a one begins."""
         end = len(data)
         if end < 4 or data[0] not in (PLAIN_QOS_0, PLAIN_QOS_1) or not self._prefix:
-            return None
+            return False
         size, start = data[1], 2
         if size >= 0x80:
             size, start = size - 0x80 + (data[2] << 7), 3
             if not 0 < data[2] < 0x80:
-                return None
+                return False
         if start + size != end or end > self.size_max or not data.startswith(self._prefix, start):
-            return None
-        start += len(self._prefix)
-        ids: list[bytes] = []
-        if data[0] == PLAIN_QOS_1:
-            ids.append(data[start : start + 2])
-            start += 2
-            if start > end or ids[0] == NO_ID:
-                return None
-        if self.version == V5:
-            if start >= end or data[start]:
-                return None
-            start += 1
-        return Run(self._topic, self._name, [data[start:]], ids, b"" if ids else data)
+            return False
+        self._alone = (data[: start + len(self._prefix)], end)
+        return True
 
     def _read_all(self, data: bytes, packets: list[Packet]) -> int:
         """Add all whole packets, and return where the first starts that is not whole."""
@@ -182,6 +196,7 @@ class PacketReader:
         if prefix != self._prefix:
             self._name = to_topic(prefix[2:])
             self._prefix, self._topic = prefix, prefix[2:]
+            self._alone = NOTHING_YET
         head = len(prefix) + (first - PLAIN_QOS_0)
         skipped = head + 1 if self.version == V5 else head
         payloads: list[bytes] = []
@@ -207,7 +222,7 @@ class PacketReader:
         if NO_ID in ids:
             raise MalformedPacket("a packet identifier is 0")
         raw = b"" if ids else data[begin:at]
-        packets.append(Run(self._topic, self._name, payloads, ids, raw))
+        packets.append(Run(self._topic, self._name, payloads, ids, raw, at - begin))
         return at
 
     def _read_acks(self, data: bytes, at: int, end: int, packets: list[Packet]) -> int:

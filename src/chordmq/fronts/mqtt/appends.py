@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
@@ -27,8 +27,29 @@ JOINED_BYTES_MAX = 64 * 1024
 
 Done = Callable[[ChordMQError | None], None]
 """Told when messages are as durable as their topic asks for, or why they are not stored."""
-Share = tuple[int, int, Done]
-"""How many messages are one client's, how many bytes they take, and how it is told."""
+
+
+class Share(Protocol):
+    """Messages of one client."""
+
+    sender: str
+    count: int
+    size: int
+    """How many bytes they may take in a batch."""
+
+    def stored(self, error: ChordMQError | None) -> None:
+        """Tell the client that they are as durable as their topic asks for, or why they are not."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Told:
+    """Messages of one client, and what is called when they are stored."""
+
+    sender: str
+    count: int
+    size: int
+    stored: Done
 
 
 @dataclass(slots=True, eq=False)
@@ -48,11 +69,14 @@ class Unit:
     is_apart: bool = False
     """Whether its time or its lack of a value keeps it from a batch with others."""
 
-    def join(self, sender: str, run: Run, size: int, done: Done) -> None:
+    def join(self, run: Run, share: Share) -> None:
         """Take alike messages of another client."""
-        self.parcel.join(sender, run.payloads, run.raw)
-        self.size += size
-        self.shares.append((len(run.payloads), size, done))
+        parcel = self.parcel
+        parcel.payloads += run.payloads
+        if parcel.packets is not None:
+            parcel.packets.append(run.raw)
+        self.size += share.size
+        self.shares.append(share)
 
     def by_client(self) -> "list[Unit]":
         """Return each client's messages by themselves."""
@@ -61,7 +85,7 @@ class Unit:
         units = []
         for parcel, share in zip(self.parcel.by_sender(), self.shares, strict=True):
             records = self.records._replace(values=parcel.payloads)
-            units.append(Unit(parcel, records, self.headers, share[1], [share]))
+            units.append(Unit(parcel, records, self.headers, share.size, [share]))
         return units
 
     def as_records(self) -> list[NewRecord]:
@@ -118,7 +142,7 @@ class MessageAppends:
                 self._write(partition, joined)
 
     def _write(self, partition: Partition, joined: list[Unit]) -> None:
-        waiting = [done for unit in joined for _, _, done in unit.shares]
+        waiting: list[Done] = [share.stored for unit in joined for share in unit.shares]
         batch = memoryview(self._batch(partition, joined))
         if not partition.is_leader or self._patience.holds_up(partition):
             _tell_later(waiting, self._patience.append(partition, batch))

@@ -22,6 +22,7 @@ from chordmq.fronts.mqtt.envelopes import Envelopes
 from chordmq.fronts.mqtt.errors import reason_of
 from chordmq.fronts.mqtt.front import MqttFront, Route
 from chordmq.fronts.mqtt.handlers import HANDLERS
+from chordmq.fronts.mqtt.publications import Receipt
 from chordmq.fronts.mqtt.session import Session
 from chordmq.fronts.mqtt.throttle import Throttle
 from chordmq.logs import get_logger
@@ -47,8 +48,8 @@ class MqttConnection(asyncio.Protocol):
 
     __slots__ = (
         "_answers", "_connected_ms", "_held", "_is_closed", "_is_paused", "_is_pumping",
-        "_is_reading", "_is_scheduled", "_keep_alive_s", "_now_s", "_out", "_out_bytes", "_packets",
-        "_protocol", "_quotas", "_reader", "_task", "_throttle", "_timer", "_transport",
+        "_is_reading", "_is_scheduled", "_keep_alive_s", "_limits", "_now_s", "_out", "_out_bytes",
+        "_packets", "_protocol", "_reader", "_task", "_throttle", "_timer", "_transport",
         "_unstored_bytes", "aliases", "certified", "connect", "envelopes", "exchange", "front",
         "host", "is_leaving_well", "last_active_s", "listener", "login", "routes", "session",
         "unanswered", "version", "window",
@@ -88,7 +89,7 @@ class MqttConnection(asyncio.Protocol):
         self._is_reading = True
         self._timer: asyncio.TimerHandle | None = None
         self._keep_alive_s = 0.0
-        self._quotas = front.broker.permissions.quotas
+        self._limits = front.broker.permissions.quotas.limits
         self._throttle: Throttle | None = None
         """There as soon as somebody has a quota."""
         self._now_s = listener.clock.monotonic_s
@@ -120,7 +121,7 @@ class MqttConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take the packets that the new bytes complete."""
         self.last_active_s = self._now_s()
-        if self._quotas:
+        if self._limits:
             self._charge(produced=len(data))
         packets = self._reader.receive(data)
         if self._task is not None or self._packets:
@@ -142,7 +143,8 @@ class MqttConnection(asyncio.Protocol):
         session = self.session
         if self._throttle is None and session is not None:
             who = (session.principal.name, session.client_id)
-            self._throttle = Throttle(Meter(self._quotas, self.listener.clock, *who), self._go_on)
+            quotas = self.front.broker.permissions.quotas
+            self._throttle = Throttle(Meter(quotas, self.listener.clock, *who), self._go_on)
         if self._throttle is not None:
             self._throttle.count(produced=produced, fetched=fetched)
 
@@ -231,7 +233,7 @@ class MqttConnection(asyncio.Protocol):
         self._out.append(data)
         self._out_bytes += len(data)
         if self._out_bytes >= WRITE_BYTES_MAX:
-            self._write()
+            self.flush()
         elif not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
             self.front.writes.add(self)
@@ -239,16 +241,15 @@ class MqttConnection(asyncio.Protocol):
     def flush(self) -> None:
         """Send what there is to send."""
         self._is_scheduled = False
-        if self._out:
-            self._write()
-
-    def _write(self) -> None:
-        if self._is_closed:
+        out = self._out
+        if not out or self._is_closed:
             return
-        if self._quotas:
+        if self._limits:
             self._charge(fetched=self._out_bytes)
-        out, self._out, self._out_bytes = self._out, [], 0
-        self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        self._out_bytes = 0
+        self._transport.write(data)
 
     def pump_soon(self) -> None:
         """Have the outbox's `pump` called in the next turn."""
@@ -262,11 +263,16 @@ class MqttConnection(asyncio.Protocol):
         if session is not None and session.outbox.connection is self:
             session.outbox.pump()
 
-    def expect(self, answer: Answer, count: int = 0) -> Answer:
-        """Have an answer sent when it is there, after those before it; count what it answers."""
+    def take(self, receipt: Receipt) -> None:
+        """Count messages that are being stored, and have their receipt sent in its turn."""
+        self._unstored_bytes += receipt.size
+        if receipt.ids:
+            self._answers.append(receipt)
+            self.count(receipt.count)
+
+    def expect(self, answer: Answer) -> Answer:
+        """Have an answer sent when it is there, after those before it."""
         self._answers.append(answer)
-        if count:
-            self.count(count)
         return answer
 
     def answered(self) -> None:

@@ -15,6 +15,7 @@
 """
 
 import base64
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chordmq.broker.names import NAME_HEADER, name_of
@@ -26,6 +27,7 @@ from chordmq.errors import InvalidRequest
 from chordmq.records.record import Headers, Record
 
 if TYPE_CHECKING:
+    from chordmq.fronts.mqtt.appends import Share
     from chordmq.fronts.mqtt.tails import Source
 
 QOS, RETAIN, EXPIRES = "chordmq.qos", "chordmq.retain", "chordmq.expires"
@@ -69,8 +71,8 @@ class Parcel:
     """Whether the record has no value, which MQTT shows as an empty one."""
     sender: str = ""
     """The client that has published it, as far as that is known."""
-    shares: list[tuple[str, int]] | None = None
-    """Where several clients have: who, and how many of the messages, in their order."""
+    shares: "Sequence[Share]" = ()
+    """Whose the messages are, in their order, where several clients have published them."""
     written: dict[tuple[object, ...], bytes] | None = None
     """Packets for subscribers that want the same."""
 
@@ -85,26 +87,18 @@ class Parcel:
             and not self.retain
         )
 
-    def join(self, sender: str, payloads: list[bytes], packet: bytes) -> None:
-        """Take alike messages of another client."""
-        if self.shares is None:
-            self.shares = [(self.sender, len(self.payloads))]
-        self.shares.append((sender, len(payloads)))
-        self.payloads += payloads
-        if packet and self.packets is not None:
-            self.packets.append(packet)
-
     def by_sender(self) -> "list[Parcel]":
         """Return each client's messages by themselves."""
-        if not self.shares:
+        if len(self.shares) <= 1:
             return [self]
         parcels, start = [], 0
-        for sender, count in self.shares:
-            one = Parcel(self.name, self.topic, self.payloads[start : start + count], self.qos)
+        for share in self.shares:
+            end = start + share.count
+            one = Parcel(self.name, self.topic, self.payloads[start:end], self.qos)
             one.base_offset, one.source = self.base_offset + start, self.source
-            one.key, one.timestamp_ms, one.sender = self.key, self.timestamp_ms, sender
+            one.key, one.timestamp_ms, one.sender = self.key, self.timestamp_ms, share.sender
             parcels.append(one)
-            start += count
+            start = end
         return parcels
 
     @property

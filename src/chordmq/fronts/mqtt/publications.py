@@ -16,7 +16,7 @@ from chordmq.codecs.mqtt.properties import NONE
 from chordmq.codecs.mqtt.reasons import Reason
 from chordmq.errors import ChordMQError, PolicyViolation, TopicAccessDenied, UnknownTopic
 from chordmq.fronts.mqtt.answers import Answer
-from chordmq.fronts.mqtt.appends import RECORD_OVERHEAD_MAX, Done, Unit
+from chordmq.fronts.mqtt.appends import RECORD_OVERHEAD_MAX, Done, Share, Told, Unit
 from chordmq.fronts.mqtt.errors import PUBLISH_REASONS, reason_of
 from chordmq.fronts.mqtt.mapping import EXPIRES, RETAIN, Extras, Parcel, extras_of, sender_of
 from chordmq.fronts.mqtt.rules import Action, Verdict
@@ -41,20 +41,16 @@ RESERVED = ("$SYS/", "$share/", "$queue/", "$stream/", "$sparkplug/")
 def publish_run(connection: "MqttConnection", session: Session, route: "Route", run: Run) -> None:
     """Take messages that have nothing special, many at once."""
     front, count = connection.front, len(run.payloads)
-    size = sum(map(len, run.payloads)) + route.overhead * count
-    receipt = Receipt(connection, run.ids, count, size)
-    connection.storing(size)
-    if run.ids:
-        connection.expect(receipt, count)
+    receipt = Receipt(connection, session.client_id, run, run.size + route.overhead * count)
+    connection.take(receipt)
     front.messages_in += count
     qos, version = (1, 0) if run.ids else (0, connection.version)
     unit = None if session.hides_own else front.appends.alike(route, qos, version)
     if unit is not None:
-        unit.join(session.client_id, run, size, receipt.stored)
+        unit.join(run, receipt)
     else:
-        unit = _unit_of_run(session, route, run, front.appends.now_ms())
+        unit = _unit_of_run(session, route, run, receipt, front.appends.now_ms())
         unit.parcel.version = version
-        unit.size, unit.shares = size, [(count, size, receipt.stored)]
         front.appends.add(route.partition, unit)
     if front.broker.audit.sample:
         front.audit(session, "publish", f"{count} to {route.name}")
@@ -63,48 +59,48 @@ def publish_run(connection: "MqttConnection", session: Session, route: "Route", 
             certify(front, route, payload, qos)
 
 
-def _unit_of_run(session: Session, route: "Route", run: Run, now_ms: int) -> Unit:
-    headers, prepared = route.headers(run.qos)
+def _unit_of_run(
+    session: Session, route: "Route", run: Run, receipt: "Receipt", now_ms: int
+) -> Unit:
+    qos = run.qos
+    shares: list[Share] = [receipt]
+    headers, prepared = route.headers(qos)
     if session.hides_own:
         headers += sender_of(session.client_id)
         prepared = prepare_headers(headers)
-    parcel = Parcel(
-        route.name,
-        route.topic,
-        run.payloads,
-        run.qos,
-        packets=[run.raw] if run.raw else None,
-        key=route.key,
-        timestamp_ms=now_ms,
-        sender=session.client_id,
-    )
+    parcel = Parcel(route.name, route.topic, run.payloads, qos)
+    parcel.key, parcel.timestamp_ms = route.key, now_ms
+    parcel.sender, parcel.shares = session.client_id, shares
+    if not qos:
+        parcel.packets = [run.raw]
     records = _new(AlikeRecords, (route.prepared_key, prepared, run.payloads, 0))
-    return Unit(parcel, records, headers, route=None if session.hides_own else route)
+    joinable = None if session.hides_own else route
+    return Unit(parcel, records, headers, receipt.size, shares, joinable)
 
 
 class Receipt(Answer):
-    """What a client waits for that has sent a run of messages: word that they are stored."""
+    """One client's run of messages, and what it waits for: word that they are stored."""
 
-    __slots__ = ("_connection", "_count", "_ids", "_size")
+    __slots__ = ("_connection", "count", "ids", "sender", "size")
 
-    def __init__(
-        self, connection: "MqttConnection", ids: list[bytes], count: int, size: int
-    ) -> None:
+    def __init__(self, connection: "MqttConnection", sender: str, run: Run, size: int) -> None:
         self.data = None
+        self.sender = sender
+        self.count = len(run.payloads)
+        self.size = size
+        self.ids = run.ids
         self._connection = connection
-        self._ids = ids
-        self._count = count
-        self._size = size
 
     def stored(self, error: ChordMQError | None) -> None:
         """Answer; with QoS 0 nobody waits for that."""
-        connection, ids = self._connection, self._ids
-        connection.stored(self._size)
+        connection, ids = self._connection, self.ids
+        del self._connection  # the message may wait for a subscriber, and has this with it
+        connection.stored(self.size)
         if not ids:
             if error is not None:
-                connection.front.refused += self._count
+                connection.front.refused += self.count
             return
-        connection.unanswered -= self._count
+        connection.unanswered -= self.count
         if error is None:
             self.data = writer.pubacks(ids)
         else:
@@ -148,8 +144,8 @@ async def _create_for_run(connection: "MqttConnection", session: Session, run: R
 def _refuse_run(connection: "MqttConnection", run: Run, error: ChordMQError) -> None:
     connection.front.refused += len(run.payloads)
     if run.ids:
-        receipt = Receipt(connection, run.ids, len(run.ids), 0)
-        connection.expect(receipt, len(run.ids))
+        receipt = Receipt(connection, "", run, 0)
+        connection.take(receipt)
         receipt.stored(error)
     elif connection.version != V5 and not isinstance(error, TopicAccessDenied):
         connection.fail(error)
@@ -295,7 +291,7 @@ def _publish(
     if packet.retain:
         done = _both(done)
         _retain(front, packet, unit.parcel, done)
-    unit.shares = [(1, unit.size, done)]
+    unit.shares = [Told(session.client_id, 1, unit.size, done)]
     front.appends.add(route.partition, unit)
 
 
