@@ -24,6 +24,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     monotonic_s = staticmethod(time.monotonic)
+    """Without a method of its own: connections ask with every read."""
 
 
 class ManualClock:

@@ -91,6 +91,7 @@ class Quotas:
 
     def __init__(self) -> None:
         self.limits: dict[Entity, dict[Limit, float]] = {}
+        """By whom they are for; empty as long as nobody is under one."""
         self._buckets: dict[tuple[Limit, str, str], Bucket] = {}
         self._found: dict[tuple[str, str], Buckets] = {}
 
