@@ -2,14 +2,14 @@
 
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from chordmq_spark.home import without_zip
+from chordmq_spark.home import home_without_zip
 
 STREAMING = "org.apache.spark.sql.execution.streaming"
 SETTINGS = {
@@ -20,6 +20,8 @@ SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": f"{STREAMING}.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.python.daemon.module": "chordmq_spark.daemon",
+    # Half the system time of what Java takes from Python workers, beside TCP.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     # What readers of Iceberg understand; the default is older than Parquet's own type.
@@ -54,14 +56,18 @@ def start_spark(
         chosen.setdefault("spark.local.dir", str(directory / "scratch"))
         chosen.setdefault("spark.sql.warehouse.dir", str(directory / "warehouse"))
     builder = SparkSession.builder.appName(name).master(master)
-    is_local = master.startswith("local")
-    if is_local:
+    # NumPy would start a thread for each core in every process that plans a stream.
+    surroundings = {"OPENBLAS_NUM_THREADS": "1"}
+    if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         chosen.setdefault("spark.driver.host", "127.0.0.1")
         chosen.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        # Someone who has said where Spark is may have it from elsewhere.
+        if "SPARK_HOME" not in os.environ:
+            surroundings["SPARK_HOME"] = str(home_without_zip(directory))
     for key, value in (chosen | submitted()).items():
         builder = builder.config(key, value)
-    with without_zip(directory) if is_local else nullcontext():
+    with environment(surroundings):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session
@@ -70,3 +76,15 @@ def start_spark(
 def submitted() -> dict[str, str]:
     """Return what spark-submit was told, if it has started this process; that comes first."""
     return dict(SparkConf().getAll()) if "PYSPARK_GATEWAY_PORT" in os.environ else {}
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Give variables to what starts in this block, beside those that are already set."""
+    added = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
