@@ -40,7 +40,7 @@ DEFAULT = Profile(
     pipeline_messages=2_000_000,
 )  # fmt: skip
 QUICK = Profile(
-    rounds=1, produce_s=2.0, bytes_max=200 * MB, java_bytes=100 * MB, consume_messages=300_000,
+    rounds=1, produce_s=2.0, bytes_max=200 * MB, java_bytes=100 * MB, consume_messages=2_000_000,
     latency_s=4.0, connections=10_000, recovery_bytes=1 << 29, spark_rows=2_000_000,
     pipeline_messages=600_000,
 )  # fmt: skip

@@ -33,7 +33,6 @@ ACKS = {
     "acks1": {"acks": "1", "enable.idempotence": "false"},
     "acksall": {"acks": "all", "enable.idempotence": "true"},
 }
-JAVA_PRODUCER = {"linger.ms": "5", "batch.size": str(BATCH_BYTES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def produce_java(size: int, acks: str, session: Session) -> list[Sample]:
     name = f"produce_java_{_size(size)}_{acks}_os"
     topic = session.topic()
     count = session.profile.java_bytes // size
-    settings = {**ACKS[acks], **JAVA_PRODUCER}
+    settings = {**ACKS[acks], **java_tools.PRODUCER}
     with session.metered() as meter:
         done = java_tools.producer_performance(session.bootstrap, topic, size, settings, count)
     session.expect(topic, 1, count)
@@ -241,7 +240,7 @@ def consumers(count: int, session: Session) -> list[Sample]:
 
 def _step(name: str, rate: Rate, meter: Meter) -> list[Sample]:
     """Return one point of a curve."""
-    mb_s = rate.size / rate.seconds / 1e6
+    mb_s = rate.bytes_per_s / 1e6
     cost = (meter.cpu_s, meter.rss_mb, command(name))
     return [Sample(name, rate.per_s, "msg/s", *cost, mb_s=mb_s)]
 

@@ -1,17 +1,23 @@
-"""What the machine can do at most: loopback, disk, memory and checksums, in the same run.
+"""What the machine and the clients can do at most, in the same run.
 
-A broker that moves every byte once cannot be faster than the slowest of them. `stored` is what a
-process can do at most that only takes bytes from a connection and appends them to a file.
+A broker that moves every byte once cannot be faster than loopback, disk, memory and checksums.
+`stored` is what a process can do at most that only takes bytes from a connection and appends them
+to a file. `librdkafka` and `java` are what a client does with a broker that keeps nothing: no
+other can make it faster.
 """
 
 import os
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
 
 from crc32c import crc32c
 
+from benchmarks import hollow, java_tools, load
+from benchmarks.peers import free_port
+from benchmarks.servers import run_server
 from benchmarks.session import Sample, Session
 from benchmarks.usage import usage_of
 
@@ -19,6 +25,7 @@ BYTES = 1 << 30
 CHUNK = 1 << 17
 DISK_BYTES = 1 << 28
 COMMAND = "python -m benchmarks --case ceilings"
+SIZES = {"100b": 100, "1k": 1024}
 
 
 def ceilings(session: Session) -> list[Sample]:
@@ -34,11 +41,29 @@ def ceilings(session: Session) -> list[Sample]:
         "copy": copy(),
         "crc32c": checksum(),
     }
+    for name, size in SIZES.items():
+        measured |= {f"{kind}_{name}": rate for kind, rate in clients(session, size).items()}
     used = usage_of(os.getpid())
     return [
         Sample(f"ceiling.{name}", rate / 1e6, "MB/s", used.cpu_s, used.rss_mb, COMMAND)
         for name, rate in measured.items()
     ]
+
+
+def clients(session: Session, size: int) -> dict[str, float]:
+    """Return the bytes of values a second that clients send and receive without a real broker."""
+    port, profile = free_port(), session.profile
+    count = profile.bytes_max // size
+    command = [sys.executable, "-m", "benchmarks.hollow", str(port), str(size)]
+    with run_server(command, port):
+        bootstrap, topic, acks = f"127.0.0.1:{port}", hollow.TOPIC, {"acks": "1"}
+        sent = load.produce(bootstrap, topic, size, acks, (profile.produce_s, count))
+        got = load.consume(bootstrap, topic, 1, min(count, profile.consume_messages))
+        java = java_tools.producer_performance(
+            bootstrap, topic, size, acks | java_tools.PRODUCER, profile.java_bytes // size
+        ).rate
+    rates = {"librdkafka_produce": sent, "librdkafka_consume": got, "java_produce": java}
+    return {kind: rate.bytes_per_s for kind, rate in rates.items()}
 
 
 def loopback(into: Path | None = None) -> float:

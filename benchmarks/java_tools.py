@@ -11,6 +11,8 @@ from benchmarks.sockets import Rate
 
 TOOLS = "org.apache.kafka.tools"
 TIMEOUT_S = 180
+PRODUCER = {"linger.ms": "5", "batch.size": "131072"}
+"""The same as librdkafka's, see load.py."""
 
 
 @dataclass(frozen=True, slots=True)

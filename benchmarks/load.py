@@ -109,10 +109,13 @@ def produce(
 
 
 def consume(bootstrap: str, topic: str, partitions: int, count: int) -> Rate:
-    """Read `count` messages from the start of a topic."""
+    """Read `count` messages from the start of a topic; the clock runs from the first ones on.
+
+    How long a client takes to find the broker and its topics is not what is measured.
+    """
     consumer = Consumer(_consumer_settings(bootstrap))
     consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
-    got = size = 0
+    got = size = began = 0
     started = heard = time.perf_counter()
     while got < count:
         messages = consumer.consume(10_000, timeout=0.2)
@@ -126,9 +129,11 @@ def consume(bootstrap: str, topic: str, partitions: int, count: int) -> Rate:
                 raise KafkaException(message.error())
             size += len(message)
         got += len(messages)
+        if not began:
+            started, began = now, got
     taken = time.perf_counter() - started
     consumer.close()
-    return Rate(got, taken, size)
+    return Rate(got, taken, size, began)
 
 
 def latencies(bootstrap: str, topic: str, rate: int, seconds: float, acks: str = "1") -> Latencies:

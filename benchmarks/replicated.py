@@ -97,7 +97,7 @@ def _produced(nodes: Nodes, durability: str, profile: Profile) -> list[Sample]:
     rate = load.produce(nodes.bootstrap, topic, 1024, ACKS_ALL, limit)
     cost = (nodes.cpu_s() - before, nodes.rss_mb(), COMMAND)
     name = f"replicated_1k_{durability}"
-    mb_s = rate.size / rate.seconds / 1e6
+    mb_s = rate.bytes_per_s / 1e6
     return [
         Sample(name, rate.per_s, "msg/s", *cost, goal="replicated", mb_s=mb_s),
         Sample(f"{name}.cpu_per_gb", cost[0] / (rate.size / GB), "CPU s/GB", *cost),

@@ -97,7 +97,7 @@ def _produce_over_tls(
         rate = load.produce(address, "tls", 1024, ACKS1 | tls, limit)
         cpu_s = usage_of(peer.pid).cpu_s - before
         cost = (cpu_s, usage_of(peer.pid).rss_mb, COMMAND)
-        mb_s = rate.size / rate.seconds / 1e6
+        mb_s = rate.bytes_per_s / 1e6
         name = "produce_tls_1k_acks1_os"
         samples.append(Sample(name, rate.per_s, "msg/s", *cost, goal="tls", mb_s=mb_s))
     return samples

@@ -126,7 +126,7 @@ def rate_samples(
 ) -> list[Sample]:
     """Return the rate of a load in messages and what a gigabyte cost; every load has targets."""
     per_gb = meter.cpu_s / (rate.size / GB)
-    mb_s = rate.size / rate.seconds / 1e6
+    mb_s = rate.bytes_per_s / 1e6
     cost = (meter.cpu_s, meter.rss_mb, command)
     return [
         Sample(name, rate.per_s, "msg/s", *cost, goal=goal, mb_s=mb_s),

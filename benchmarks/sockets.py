@@ -24,11 +24,18 @@ class Rate:
     seconds: float
     size: int = 0
     """Bytes of the record values or batches that passed."""
+    before: int = 0
+    """How many had passed when the clock began to run."""
 
     @property
     def per_s(self) -> float:
         """Return how much passed in a second."""
-        return self.count / self.seconds
+        return (self.count - self.before) / self.seconds
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Return how many bytes passed in a second."""
+        return self.size / self.count * self.per_s
 
 
 def produce_pipelined(
