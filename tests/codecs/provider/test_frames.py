@@ -19,6 +19,7 @@ from chordmq.codecs.provider.frames import (
     read_acknowledgement,
     read_commits,
     read_publish,
+    read_run,
     refused,
     stored,
     write_push,
@@ -76,6 +77,35 @@ def test_bytes_stand_where_the_page_says() -> None:
 def test_a_message_without_a_time_is_of_now() -> None:
     publish = read_publish(frame(Type.DATA, 7, data("t", b"v")), now_ms=42)
     assert publish[2].timestamp == 42
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["t", "u"]), some_bytes, some_bytes), min_size=1, max_size=9)
+)
+def test_runs_hold_what_the_frames_do(
+    messages: list[tuple[str, bytes | None, bytes | None]],
+) -> None:
+    """D7: messages that are alike are read together, and none of them differently for that."""
+    frames = [
+        frame(Type.DATA, number, data(topic, value, key))
+        for number, (topic, key, value) in enumerate(messages, 5)
+    ]
+    at, found, ids = 0, [], []
+    while at < len(frames):
+        run = read_run(frames, at, 42, 1 << 20)
+        found += [(run.topic, run.partition, one) for one in run.records.records()]
+        ids += run.ids
+        assert run.size == sum(map(len, frames[at : at + len(run.ids)]))
+        at += len(run.ids)
+    assert found == [read_publish(one, 42) for one in frames]
+    assert ids == list(range(5, 5 + len(frames)))
+
+
+def test_alike_messages_are_one_run_up_to_a_size() -> None:
+    frames = [frame(Type.DATA, number, data("t", b"%02d" % number)) for number in range(20)]
+    assert read_run(frames, 3, 42, 1 << 20).ids == tuple(range(3, 20))
+    assert read_run(frames, 3, 42, 4 * len(frames[0])).ids == (3, 4, 5, 6)
+    assert read_run(frames, 3, 42, 1).ids == (3,)
 
 
 @given(st.binary(max_size=100))

@@ -10,10 +10,11 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from chordmq.errors import DecodeError
-from chordmq.records.record import Headers, NewRecord, Record
+from chordmq.records.record import Headers, NewRecord, Record, RecordRun
 
 HEAD = struct.Struct(">BQi")
 HEAD_SIZE = HEAD.size
+_ID_START, _ID_END = 1, 9
 NOBODY = 0
 """The message id of frames that want no answer."""
 OFFSET_BITS = 48
@@ -76,6 +77,18 @@ Publish = tuple[str, int, NewRecord]
 """A topic, a partition (-1 for the one that the key decides on), and the message."""
 
 
+class Run(NamedTuple):
+    """Messages of a client one after the other that differ in their ids and values only."""
+
+    topic: str
+    partition: int
+    """The one that was asked for; -1 for the one that the key decides on."""
+    records: RecordRun
+    ids: Sequence[int]
+    size: int
+    """Bytes that the frames take."""
+
+
 class Acknowledgement(NamedTuple):
     """What a consumer says of the messages from one to another."""
 
@@ -113,6 +126,28 @@ def read_publish(data: bytes, now_ms: int) -> Publish:
     if timestamp < 0:
         timestamp = now_ms
     return topic, partition, NewRecord(timestamp, key, value, headers)
+
+
+def read_run(frames: Sequence[bytes], start: int, now_ms: int, size_max: int) -> Run:
+    """Read the DATA frame at a place, or raise DecodeError, and the alike ones right behind it.
+
+    They are told by their bytes: all between the id and the value are the same. More than one
+    frame takes at most `size_max` bytes.
+    """
+    first = frames[start]
+    topic, partition, (timestamp, key, value, headers) = read_publish(first, now_ms)
+    size = len(first)
+    at, stop = size - len(value or b""), start + 1
+    if value is not None:
+        head = first[_ID_END:at]
+        most = min(len(frames), start + max(size_max // size, 1))
+        while stop < most and len(frames[stop]) == size and frames[stop].startswith(head, _ID_END):
+            stop += 1
+    alike = frames[start:stop]
+    values: list[bytes | None] = [value, *[one[at:] for one in alike[1:]]]
+    ids = struct.unpack(f">{len(alike)}Q", b"".join([one[_ID_START:_ID_END] for one in alike]))
+    records = RecordRun(timestamp, key, headers, values)
+    return Run(topic, partition, records, ids, size * len(alike))
 
 
 def _read_bytes(data: bytes, at: int, size: int) -> tuple[bytes | None, int]:
@@ -202,8 +237,10 @@ def stored(ids: Sequence[int], partition: int, first_offset: int) -> bytes:
     """Return an ACK for each message of a client, which lie one after the other."""
     pack, kind, status = _STORED.pack, Type.ACK, Status.OK
     return b"".join(
-        pack(kind, one, _STORED_SIZE, status, partition, offset)
-        for offset, one in enumerate(ids, first_offset)
+        [
+            pack(kind, one, _STORED_SIZE, status, partition, offset)
+            for offset, one in enumerate(ids, first_offset)
+        ]
     )
 
 

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from chordmq.broker.presence import ClientFacts, ConsumerFacts
@@ -156,7 +157,7 @@ class Session:
 
     async def _take(self, frames: Sequence[bytes]) -> None:
         """Work on the frames of one read, neighbours of one type together."""
-        for kind, group in itertools.groupby(frames, _type_of):
+        for kind, group in itertools.groupby(frames, itemgetter(0)):
             handle = HANDLERS.get(kind)
             if handle is None:
                 raise DecodeError(f"no frame has the type {kind}; types are 1 to 8")
@@ -361,10 +362,6 @@ class Answering:
 
 async def _end(error: ChordMQError) -> None:
     raise error
-
-
-def _type_of(data: bytes) -> int:
-    return data[0]
 
 
 def check_subscription(wanted: Subscribe, credit_max: int) -> None:

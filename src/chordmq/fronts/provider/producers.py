@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from chordmq.broker.appends import Appends
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.topic import Topic
 from chordmq.client.partitioner import partition_for_key
-from chordmq.codecs.provider.frames import HEAD, Type, accepted, read_publish, refused, stored
+from chordmq.codecs.provider.frames import HEAD, Run, Type, accepted, read_run, refused, stored
 from chordmq.codecs.provider.messages import Marker, marker_record, read
 from chordmq.errors import ChordMQError, DecodeError, InvalidRequest, PolicyViolation, UnknownTopic
 from chordmq.fronts.provider.access import Access
 from chordmq.fronts.provider.errors import status_of
 from chordmq.fronts.provider.front import ProviderFront
-from chordmq.records.record import NewRecord
+from chordmq.records.record import RecordRun
 
 BATCH_BYTES = 256 * 1024
 """Bytes of one client that share a batch; a larger message goes alone."""
@@ -26,12 +27,24 @@ ANY_PARTITION = -1
 class Batch:
     """Messages that go to one partition together."""
 
-    __slots__ = ("ids", "records", "size")
+    __slots__ = ("ids", "runs", "size")
 
     def __init__(self) -> None:
         self.ids: list[int] = []
-        self.records: list[NewRecord] = []
+        self.runs: list[RecordRun] = []
         self.size = 0
+
+    def add(self, run: Run) -> None:
+        """Take messages after those that are there."""
+        self.ids += run.ids
+        self.runs.append(run.records)
+        self.size += run.size
+
+    def append(self, to: Partition, appends: Appends) -> asyncio.Future[int]:
+        """Append all messages; as runs they are less work only if these are not too short."""
+        if 2 * len(self.runs) <= len(self.ids) + 1:
+            return appends.append(to, self.runs)
+        return appends.append(to, [record for run in self.runs for record in run.records()])
 
 
 class Producer:
@@ -60,32 +73,34 @@ class Producer:
         batches: dict[Partition, Batch] = {}
         now_ms = self._front.listener.clock.now_ms()
         turn = next(self._turns)
-        for frame in frames:
+        at = 0
+        while at < len(frames):
+            ids: Sequence[int] = HEAD.unpack_from(frames[at])[1:2]
             try:
-                name, asked, record = read_publish(frame, now_ms)
-                topic = topics.get(name)
+                run = read_run(frames, at, now_ms, BATCH_BYTES)
+                ids = run.ids
+                topic = topics.get(run.topic)
                 if topic is None:
-                    topic = topics[name] = await self._topic(name)
-                to = _partition_of(topic, asked, record.key, turn)
+                    topic = topics[run.topic] = await self._topic(run.topic)
+                to = _partition_of(topic, run.partition, run.records.key, turn)
             except (ChordMQError, DecodeError) as error:
-                self._refuse([HEAD.unpack_from(frame)[1]], error)
-                continue
-            batch = batches.get(to)
-            if batch is None:
-                batch = batches[to] = Batch()
-            elif batch.size + len(frame) > BATCH_BYTES:
-                self._append(to, batch)
-                batch = batches[to] = Batch()
-            batch.ids.append(HEAD.unpack_from(frame)[1])
-            batch.records.append(record)
-            batch.size += len(frame)
+                self._refuse(ids, error)
+            else:
+                batch = batches.get(to)
+                if batch is not None and batch.size + run.size > BATCH_BYTES:
+                    self._append(to, batch)
+                    batch = None
+                if batch is None:
+                    batch = batches[to] = Batch()
+                batch.add(run)
+            at += len(ids)
         for to, batch in batches.items():
             self._append(to, batch)
 
     def _append(self, to: Partition, batch: Batch) -> None:
         self._unanswered += batch.size
         self._front.messages_in += len(batch.ids)
-        appended = self._front.appends.append(to, batch.records)
+        appended = batch.append(to, self._front.appends)
         appended.add_done_callback(partial(self._appended, to, batch))
 
     def _appended(self, to: Partition, batch: Batch, appended: asyncio.Future[int]) -> None:
