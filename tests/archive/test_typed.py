@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -11,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 
-from chordmq.archive.table import READERS_S
-from chordmq.archive.typed import READINGS, TypedTable, TypedTables
+from chordmq.archive.snapshots import AGE_MS_MAX, DROPPED_MIN, KEPT_MIN
+from chordmq.archive.table import READERS_S, open_catalog
+from chordmq.archive.typed import READINGS, SILVER, TypedTable, TypedTables
 from chordmq.clock import SystemClock
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -83,3 +85,27 @@ def test_files_that_are_replaced_stay_for_their_readers_for_an_hour(tables: Type
     assert silver.sweep(now_s) == 0
     assert silver.sweep(now_s + 2 * READERS_S) == 2
     assert [path.exists() for path in (old, lost, new)] == [False, False, True]
+
+
+def test_what_a_table_was_long_ago_is_dropped(tables: TypedTables, tmp_path: Path) -> None:
+    """P5: rows and progress stay, and whoever asks for a time that is gone gets all files."""
+    silver = tables.readings("plant")
+    silver.add([a_file(silver, 0)], {0: 1})
+    first = silver.snapshot
+    with (
+        closing(open_catalog(tmp_path / "archive")) as catalog,
+        catalog.load_table((SILVER, "plant_readings")).transaction() as change,
+    ):
+        change.set_properties({AGE_MS_MAX: "1000", KEPT_MIN: "3"})
+    silver = tables.readings("plant")
+    for number in range(1, 2 * DROPPED_MIN):
+        silver.add([a_file(silver, number)], {0: number + 1})
+    assert len(silver.added(first)) == 2 * DROPPED_MIN - 1
+    now_ms = SystemClock().now_ms()
+    assert silver.forget(now_ms - 3_600_000) == 0
+    assert silver.forget(now_ms + 3_600_000) == 2 * DROPPED_MIN - 3
+    assert silver.ends == {0: 2 * DROPPED_MIN}
+    assert silver.added(first) == silver.paths()
+    assert len(silver.paths()) == 2 * DROPPED_MIN
+    silver.add([a_file(silver, 99)], {0: 100})
+    assert tables.readings("plant").ends == {0: 100}

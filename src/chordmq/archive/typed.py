@@ -18,6 +18,7 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.transforms import DayTransform, HourTransform, Transform
 
 from chordmq.archive.files import SUFFIX
+from chordmq.archive.snapshots import PAST, drop_old
 from chordmq.archive.table import (
     ONE_ATTEMPT,
     READERS_S,
@@ -131,6 +132,13 @@ class TypedTable:
             shutil.rmtree(one)
         return len(gone)
 
+    def forget(self, now_ms: int) -> int:
+        """Drop what the table was too long ago; return how many snapshots that were."""
+        count = drop_old(self._table, now_ms)
+        if count:
+            self._table.refresh()
+        return count
+
     def _batch(self, path: str) -> str:
         """Return the name of the folder of the batch that a file came with."""
         return Path(path).relative_to(self.folder).parts[0]
@@ -195,7 +203,9 @@ def _created(
             spec.add_field(by[0], by[1], f"{by[0]}_{by[1]}")
         # Files of Spark know columns by their names, tables of Iceberg by their numbers.
         mapping = change.table_metadata.schema().name_mapping.model_dump_json()
-        change.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping, **ONE_ATTEMPT})
+        change.set_properties(
+            {TableProperties.DEFAULT_NAME_MAPPING: mapping, **ONE_ATTEMPT, **PAST}
+        )
     return catalog.load_table(identifier)
 
 

@@ -45,8 +45,10 @@ def write(readings: DataFrame, batch: int, *, settings: PipelineSettings) -> Non
             add_readings(readings, silver)
             join_small(spark, silver)
             sum_up(spark, silver, gold)
+            now_ms = SystemClock().now_ms()
             for table in (silver, gold):
-                table.sweep(SystemClock().now_ms() / 1000)
+                table.sweep(now_ms / 1000)
+                table.forget(now_ms)
     finally:
         readings.unpersist()
 
