@@ -82,5 +82,9 @@ def one_by_one(built: Built) -> Sequence[NewRecord]:
     """Return records one by one that may have been built in runs."""
     if built and isinstance(built[0], RecordRun):
         runs = cast(Sequence[RecordRun], built)
-        return [record for run in runs for record in run.records()]
+        return [
+            _new(NewRecord, (time, key, value, headers))
+            for time, key, headers, values in runs
+            for value in values
+        ]
     return cast(Sequence[NewRecord], built)

@@ -10,6 +10,7 @@ from chordmq.codecs.provider.frames import (
     HEAD,
     HEAD_SIZE,
     Acknowledgement,
+    Publish,
     Status,
     Type,
     accepted,
@@ -90,7 +91,9 @@ def test_runs_hold_what_the_frames_do(
         frame(Type.DATA, number, data(topic, value, key))
         for number, (topic, key, value) in enumerate(messages, 5)
     ]
-    at, found, ids = 0, [], []
+    at = 0
+    found: list[Publish] = []
+    ids: list[int] = []
     while at < len(frames):
         run = read_run(frames, at, 42, 1 << 20)
         found += [(run.topic, run.partition, one) for one in run.records.records()]
@@ -102,10 +105,18 @@ def test_runs_hold_what_the_frames_do(
 
 
 def test_alike_messages_are_one_run_up_to_a_size() -> None:
-    frames = [frame(Type.DATA, number, data("t", b"%02d" % number)) for number in range(20)]
-    assert read_run(frames, 3, 42, 1 << 20).ids == tuple(range(3, 20))
-    assert read_run(frames, 3, 42, 4 * len(frames[0])).ids == (3, 4, 5, 6)
-    assert read_run(frames, 3, 42, 1).ids == (3,)
+    frames = [frame(Type.DATA, number, data("t", b"%d" % number)) for number in range(20)]
+    assert read_run(frames, 3, 42, 1 << 20).ids == list(range(3, 20))
+    assert read_run(frames, 3, 42, 4 * len(frames[3])).ids == [3, 4, 5, 6]
+    assert read_run(frames, 3, 42, 1).ids == [3]
+
+
+def test_a_run_ends_before_a_frame_that_is_malformed() -> None:
+    whole = frame(Type.DATA, 1, data("t", b"value"))
+    for spoilt in (whole[:-1], whole + b"x", whole[:-10]):
+        assert read_run([whole, spoilt, whole], 0, 42, 1 << 20).ids == [1]
+        with pytest.raises(DecodeError):
+            read_run([whole, spoilt, whole], 1, 42, 1 << 20)
 
 
 @given(st.binary(max_size=100))

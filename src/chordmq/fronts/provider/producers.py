@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any
 
 from chordmq.broker.appends import Appends
+from chordmq.broker.decoded import one_by_one
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import CLUSTER_NAME, Kind, Operation
 from chordmq.broker.topic import Topic
 from chordmq.client.partitioner import partition_for_key
-from chordmq.codecs.provider.frames import HEAD, Run, Type, accepted, read_run, refused, stored
+from chordmq.codecs.provider.frames import HEAD, Type, accepted, read_run, refused, stored
 from chordmq.codecs.provider.messages import Marker, marker_record, read
 from chordmq.errors import ChordMQError, DecodeError, InvalidRequest, PolicyViolation, UnknownTopic
 from chordmq.fronts.provider.access import Access
@@ -34,17 +35,11 @@ class Batch:
         self.runs: list[RecordRun] = []
         self.size = 0
 
-    def add(self, run: Run) -> None:
-        """Take messages after those that are there."""
-        self.ids += run.ids
-        self.runs.append(run.records)
-        self.size += run.size
-
     def append(self, to: Partition, appends: Appends) -> asyncio.Future[int]:
         """Append all messages; as runs they are less work only if these are not too short."""
         if 2 * len(self.runs) <= len(self.ids) + 1:
             return appends.append(to, self.runs)
-        return appends.append(to, [record for run in self.runs for record in run.records()])
+        return appends.append(to, one_by_one(self.runs))
 
 
 class Producer:
@@ -75,24 +70,26 @@ class Producer:
         turn = next(self._turns)
         at = 0
         while at < len(frames):
-            ids: Sequence[int] = HEAD.unpack_from(frames[at])[1:2]
+            ids: Sequence[int] = ()
             try:
-                run = read_run(frames, at, now_ms, BATCH_BYTES)
-                ids = run.ids
-                topic = topics.get(run.topic)
+                name, asked, run, ids, size = read_run(frames, at, now_ms, BATCH_BYTES)
+                topic = topics.get(name)
                 if topic is None:
-                    topic = topics[run.topic] = await self._topic(run.topic)
-                to = _partition_of(topic, run.partition, run.records.key, turn)
+                    topic = topics[name] = await self._topic(name)
+                to = _partition_of(topic, asked, run.key, turn)
             except (ChordMQError, DecodeError) as error:
+                ids = ids or [HEAD.unpack_from(frames[at])[1]]
                 self._refuse(ids, error)
             else:
                 batch = batches.get(to)
-                if batch is not None and batch.size + run.size > BATCH_BYTES:
-                    self._append(to, batch)
-                    batch = None
                 if batch is None:
                     batch = batches[to] = Batch()
-                batch.add(run)
+                elif batch.size + size > BATCH_BYTES:
+                    self._append(to, batch)
+                    batch = batches[to] = Batch()
+                batch.ids += ids
+                batch.runs.append(run)
+                batch.size += size
             at += len(ids)
         for to, batch in batches.items():
             self._append(to, batch)
