@@ -28,13 +28,18 @@ CORRUPT, UNKNOWN_TOPIC, DENIED, OUT_OF_ORDER, STORAGE = 2, 3, 29, 45, 56
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Give the list of batches that were taken without reading their requests."""
-    gather, batches = Likeness.gather, list[bytes]()
+    gather, append, batches = Likeness.gather, Likeness.append, list[bytes]()
 
-    def noted(self: Likeness, batch: memoryview, *others: object) -> None:
+    def gathered(self: Likeness, batch: memoryview, *others: object) -> None:
         batches.append(bytes(batch))
         gather(self, batch, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Likeness, "gather", noted)
+    def appended(self: Likeness, batch: memoryview) -> object:
+        batches.append(bytes(batch))
+        return append(self, batch)
+
+    monkeypatch.setattr(Likeness, "gather", gathered)
+    monkeypatch.setattr(Likeness, "append", appended)
     return batches
 
 
@@ -78,20 +83,49 @@ async def test_a_connection_that_changes_between_topics_is_read(
 async def test_a_request_of_another_kind_among_many_alike_is_read(
     front: KafkaFront, partition: Partition, taken: list[bytes]
 ) -> None:
-    """C1: other acknowledgements, and a batch that is too large to be gathered."""
-    large = b"x" * (SMALL + 1)
+    """C1: other acknowledgements, and none."""
     async with connected(front) as wire:
         await wire.send(
             b"".join(produce("t", b"%d" % number) for number in range(3))
             + produce("t", b"leader", acks=1)
-            + produce("t", large)
             + produce("t", b"none", acks=0)
-            + produce("t", b"last")
+            + produce("t", b"last", acks=1)
         )
-        answers = [await answered(wire) for _ in range(6)]
-    assert answers == [(0, offset) for offset in (0, 1, 2, 3, 4, 6)]
-    assert stored(partition) == [b"0", b"1", b"2", b"leader", large, b"none", b"last"]
-    assert taken
+        answers = [await answered(wire) for _ in range(5)]
+    assert answers == [(0, offset) for offset in (0, 1, 2, 3, 5)]
+    assert stored(partition) == [b"0", b"1", b"2", b"leader", b"none", b"last"]
+    assert len(taken) == 2
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("flush", ["os", "disk"])
+async def test_large_batches_stand_between_small_ones_as_they_were_sent(
+    broker: Broker, front: KafkaFront, taken: list[bytes], acks: int, flush: str
+) -> None:
+    """C1, C12: a large one is appended at once, behind those that were gathered before it."""
+    topic = await broker.topics.create("own", 1, 1, {"flush": flush})
+    values = [b"%d" % number * (1 if number % 3 else SMALL) for number in range(1, 10)]
+    async with connected(front) as wire:
+        await wire.send(b"".join(produce("own", value, acks=acks) for value in values))
+        answers = [await answered(wire) for _ in values]
+    assert answers == [(0, offset) for offset in range(len(values))]
+    assert stored(topic.partitions[0]) == values
+    assert len(taken) == len(values) - 2
+
+
+async def test_a_large_batch_that_is_damaged_is_refused(
+    front: KafkaFront, partition: Partition, taken: list[bytes]
+) -> None:
+    """C15: by itself."""
+    damaged = bytearray(produce("t", b"y" * SMALL))
+    damaged[-100] ^= 1
+    async with connected(front) as wire:
+        for number in range(3):
+            assert await asked(wire, produce("t", b"x" * SMALL)) == (0, number)
+        assert await asked(wire, bytes(damaged)) == (CORRUPT, -1)
+        assert await asked(wire, produce("t", b"z")) == (0, 3)
+    assert len(stored(partition)) == 4
+    assert len(taken) == 3
 
 
 async def test_a_bad_batch_among_many_alike_is_refused(
@@ -158,6 +192,22 @@ async def test_a_right_that_is_taken_away_ends_with_the_request_before(
         assert await asked(wire, produce("t")) == (DENIED, -1)
     assert len(stored(partition)) == 3
     assert len(taken) == 1
+
+
+async def test_a_fault_of_the_node_ends_the_connection(
+    front: KafkaFront, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C12: nobody waits for ever."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault of the program")
+
+    async with connected(front) as wire:
+        for number in range(3):
+            assert await asked(wire, produce("t", b"x" * SMALL)) == (0, number)
+        monkeypatch.setattr(Partition, "append", broken)
+        await wire.send(produce("t", b"x" * SMALL))
+        assert await wire.receive() == b""
 
 
 async def test_a_full_disk_is_told_to_those_who_repeat_themselves(

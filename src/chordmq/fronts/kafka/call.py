@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
@@ -19,6 +19,9 @@ from chordmq.fronts.kafka.sasl_session import SaslSession
 from chordmq.fronts.kafka.share_session import ShareSessions
 from chordmq.fronts.kafka.usage import Usage
 from chordmq.fronts.listener import Listener
+
+if TYPE_CHECKING:
+    from chordmq.fronts.kafka.repeats import Likeness
 
 
 @dataclass(slots=True)
@@ -62,6 +65,10 @@ class Client:
     """When the client was told to read a popular partition from another copy."""
     enlisting: int = 0
     """Requests under way that wait for a transaction to know of their partitions."""
+    produced_to: Partition | None = None
+    """Where the last Produce request went, if it was for one partition."""
+    like: "Likeness | None" = None
+    """That request, for those that follow it and are like it."""
 
     @property
     def name(self) -> str:

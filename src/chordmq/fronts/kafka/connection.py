@@ -9,7 +9,6 @@ from functools import partial
 from itertools import takewhile
 from typing import cast
 
-from chordmq.broker.partition import Partition
 from chordmq.broker.security.principal import ANONYMOUS
 from chordmq.codecs.frames import FrameReader
 from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
@@ -17,8 +16,9 @@ from chordmq.codecs.kafka.throttle import stamp
 from chordmq.errors import ChordMQError, DecodeError
 from chordmq.fronts.kafka.call import Call, Client, KafkaFront
 from chordmq.fronts.kafka.dispatch import APIS, PRODUCE, Api, Buffers, answer, refuse_version
+from chordmq.fronts.kafka.gathering import SMALL
 from chordmq.fronts.kafka.produce import SmallProduce
-from chordmq.fronts.kafka.repeats import Likeness, likeness
+from chordmq.fronts.kafka.repeats import Likeness
 from chordmq.fronts.kafka.sasl import authenticate
 from chordmq.fronts.kafka.sasl_session import SASL_AUTHENTICATE, SaslSession, State
 from chordmq.fronts.kafka.throttle import Throttle
@@ -71,9 +71,6 @@ class KafkaConnection(asyncio.BufferedProtocol):
         )
         self._mute: asyncio.TimerHandle | None = None
         self._held = 0
-        self._like: Likeness | None = None
-        """The last Produce request, if the one before went to the same partition."""
-        self._produced_to: Partition | None = None
         self._blocker: Answer | None = None
         """What has to be answered before the next request is begun."""
         self._is_full = False
@@ -251,8 +248,6 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return not is_hindered and len(self._answers) < PIPELINE_MAX
 
     def _begin(self, frame: memoryview) -> None:
-        if self._like is not None and self._repeats(self._like, frame):
-            return
         clock = self._listener.clock
         started = clock.monotonic_s()
         header = None
@@ -261,11 +256,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
             if sasl is not None and sasl.state is State.CHOSEN_BARE:
                 self._authenticate_bare(frame)
                 return
-            header = read_request_header(frame)
+            repeated = self._repeated(frame)
+            header = read_request_header(frame) if repeated is None else repeated[0].header
             if sasl is not None and not sasl.answers(header.api_key, started):
                 self._fail(header, f"API {header.api_key} needs a login")
                 return
-            self._dispatch(header, frame)
+            if repeated is None:
+                self._dispatch(header, frame)
+            else:
+                self._repeat(frame, *repeated)
         except DecodeError as error:
             self._fail(header, f"malformed request: {error}")
         except Exception:
@@ -281,18 +280,24 @@ class KafkaConnection(asyncio.BufferedProtocol):
             if self._throttle.is_on:
                 self._throttle.began(header, len(frame), worked_s)
 
-    def _repeats(self, like: Likeness, frame: memoryview) -> bool:
-        """Take a request that is like the last one; return whether it is."""
-        batch, sasl, gathering = like.batch(frame), self._client.sasl, self._front.gathering
-        if batch is None or self._throttle.is_on or gathering is None:
-            return False
-        if sasl is not None and not sasl.answers(PRODUCE, self._listener.clock.monotonic_s()):
-            return False
+    def _repeated(self, frame: memoryview) -> tuple[Likeness, memoryview] | None:
+        """Return what a request is like, and its batch, if it is like the last one."""
+        like = self._client.like
+        if like is None or self._throttle.is_on:
+            return None
+        batch = like.batch(frame)
+        return None if batch is None else (like, batch)
+
+    def _repeat(self, frame: memoryview, like: Likeness, batch: memoryview) -> None:
+        gathering = self._front.gathering
+        assert gathering is not None, "else nothing is remembered"
         place = Answer(like.header, like.head(frame))
-        like.gather(batch, self, place, gathering)
         self._answers.append(place)
-        self._usage(PRODUCE).requests += 1
-        return True
+        if len(frame) <= SMALL:
+            like.gather(batch, self, place, gathering)
+        else:
+            gathering.write()  # what came before stands before this in the log
+            self.fill(place, like.append(batch))
 
     def _dispatch(self, header: RequestHeader, frame: memoryview) -> None:
         api = APIS.get(header.api_key)
@@ -312,7 +317,6 @@ class KafkaConnection(asyncio.BufferedProtocol):
             place.is_ready = True
         elif isinstance(result, SmallProduce):
             result.expect(self, place)
-            self._remember(header, frame, result)
         elif result is None:
             return  # acks=0: the client expects no answer
         else:
@@ -320,13 +324,6 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._answers.append(place)
         if place.is_ready and header.api_key == SASL_AUTHENTICATE:
             self._heed_login()
-
-    def _remember(self, header: RequestHeader, frame: memoryview, small: SmallProduce) -> None:
-        """Be prepared for requests like this one, if it goes where the last one went."""
-        partition = small.batches[0][0] if small.batches else None
-        if partition is not None and partition is self._produced_to:
-            self._like = likeness(header, frame, small)
-        self._produced_to = partition
 
     def _authenticate_bare(self, frame: memoryview) -> None:
         """Take a SASL message that comes without a request around it (handshake version 0)."""

@@ -3,17 +3,20 @@
 import asyncio
 from typing import Any
 
+from chordmq.broker.partition import Partition
 from chordmq.broker.shared import Appended
 from chordmq.codecs.kafka.fetch import Buffer
 from chordmq.codecs.kafka.header import RequestHeader, response_head
-from chordmq.codecs.kafka.produce import PartitionAnswer
+from chordmq.codecs.kafka.produce import PartitionAnswer, ProduceRequest
 from chordmq.codecs.kafka.produce_form import ProduceForm, form_of
 from chordmq.errors import ChordMQError
-from chordmq.fronts.kafka.gathering import SMALL, Asker, Gathering
-from chordmq.fronts.kafka.produce import ACKS_ALL, SmallProduce, answered, appended, fail, fill_in
+from chordmq.fronts.kafka.call import Call
+from chordmq.fronts.kafka.gathering import Asker, Gathering
+from chordmq.fronts.kafka.produced import ACKS_ALL, ACKS_NONE, answered, appended, fail, fill_in
 
 Buffers = list[Buffer]
 
+PRODUCE = 0
 _CORRELATION = slice(4, 8)
 
 
@@ -33,25 +36,27 @@ class Likeness:
         "partition",
     )
 
-    def __init__(self, header: RequestHeader, small: SmallProduce, form: ProduceForm) -> None:
-        self.header = header
-        """That of the first request: the correlation id is not that of the others."""
-        [(self.partition, answer)] = small.batches
-        self._row = answer.topic, answer.topic_id, answer.index
-        self._acks = small.request.acks
-        self._timeout_ms = small.request.timeout_ms
-        self._call = small.call
+    def __init__(
+        self, call: Call, request: ProduceRequest, partition: Partition, form: ProduceForm
+    ) -> None:
+        self.header = RequestHeader(PRODUCE, call.version, 0, call.client_id, 0)
+        """What is the same for all: each has a correlation id of its own."""
+        self.partition = partition
+        [row] = request.partitions
+        self._row = row.topic, row.topic_id, row.index
+        self._acks = request.acks
+        self._timeout_ms = request.timeout_ms
+        self._call = call
         self._form = form
-        self._head_end = response_head(0, header.api_key, header.api_version)[4:]
-        self._principal = small.call.client.principal
-        self._acl_version = small.call.broker.permissions.acl.version
+        self._head_end = response_head(0, PRODUCE, call.version)[4:]
+        self._principal = call.client.principal
+        self._acl_version = call.broker.permissions.acl.version
 
     def batch(self, frame: memoryview) -> memoryview | None:
         """Return the batch of a request like this one, or None if it must be looked at."""
         call = self._call
         if (
-            len(frame) > SMALL
-            or self.partition.is_closed
+            self.partition.is_closed
             or call.client.principal is not self._principal
             or call.broker.permissions.acl.version != self._acl_version
         ):
@@ -68,6 +73,15 @@ class Likeness:
         gathering.add(
             Repeated(self, asker, place), batches, is_quorum_needed=self._acks == ACKS_ALL
         )
+
+    def append(self, batch: memoryview) -> Buffers | asyncio.Future[Buffers | None]:
+        """Append a batch now, and answer."""
+        result: Appended | ChordMQError
+        try:
+            result = self.partition.append(batch, is_quorum_needed=self._acks == ACKS_ALL)
+        except ChordMQError as error:
+            result = error
+        return self.answer(result)
 
     def answer(self, result: Appended | ChordMQError) -> Buffers | asyncio.Future[Buffers | None]:
         """Answer a request, now or when its batch is committed."""
@@ -106,12 +120,15 @@ class Repeated:
         self.asker.fill(self._place, self._like.answer(self._result))
 
 
-def likeness(header: RequestHeader, frame: memoryview, small: SmallProduce) -> Likeness | None:
-    """Return what to compare the next requests with, if this one has a batch for one partition."""
-    if len(small.request.partitions) != 1 or not small.batches:
-        return None
-    [row] = small.request.partitions
-    assert row.records is not None, "a batch was taken"
-    blank = PartitionAnswer(row.topic, row.topic_id, row.index)
-    form = form_of(frame, header.api_version, row.records, blank)
-    return None if form is None else Likeness(header, small, form)
+def remember(call: Call, frame: memoryview, request: ProduceRequest, partition: Partition) -> None:
+    """Be prepared for requests like this one, if it goes where the last one went."""
+    if len(request.partitions) != 1 or request.acks == ACKS_NONE or request.transactional_id:
+        return
+    client = call.client
+    if partition is client.produced_to and call.front.gathering is not None:
+        [row] = request.partitions
+        assert row.records is not None, "it has a batch"
+        blank = PartitionAnswer(row.topic, row.topic_id, row.index)
+        form = form_of(frame, call.version, row.records, blank)
+        client.like = None if form is None else Likeness(call, request, partition, form)
+    client.produced_to = partition
