@@ -9,9 +9,14 @@ import pytest
 from chordmq.broker.broker import Broker
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import Effect, Kind, Operation, Rule
+from chordmq.clock import SystemClock
+from chordmq.codecs.kafka import schema
+from chordmq.codecs.kafka.messages.produce import ProduceResponse
 from chordmq.fronts.kafka.call import KafkaFront
 from chordmq.fronts.kafka.gathering import SMALL
 from chordmq.fronts.kafka.repeats import Likeness
+from chordmq.records.compression import Compression
+from chordmq.records.record import NewRecord, build_batch
 from tests.fronts.kafka.wire import (
     Wire,
     answered,
@@ -23,6 +28,8 @@ from tests.fronts.kafka.wire import (
 )
 
 CORRUPT, UNKNOWN_TOPIC, DENIED, OUT_OF_ORDER, STORAGE = 2, 3, 29, 45, 56
+UNSUPPORTED_COMPRESSION = 76
+OLD_VERSION = 6
 
 
 @pytest.fixture
@@ -144,6 +151,24 @@ async def test_a_bad_batch_among_many_alike_is_refused(
         assert await asked(wire, produce("t", b"y")) == (0, 3)
     assert stored(partition) == [b"x", b"x", b"x", b"y"]
     assert len(taken) == 4
+
+
+async def test_old_producers_may_still_not_use_zstd(
+    front: KafkaFront, partition: Partition, taken: list[bytes]
+) -> None:
+    """C15: Produce 6 knows nothing of it; each of its batches is looked at."""
+    record = NewRecord(SystemClock().now_ms(), None, b"x" * 100)
+    plain = bytes(build_batch([record]))
+    packed = bytes(build_batch([record], compression=Compression.ZSTD))
+    async with connected(front) as wire:
+        codes = []
+        for batch in (plain, plain, plain, packed):
+            await wire.send(produce_batch("t", batch, version=OLD_VERSION))
+            response = schema.decode(ProduceResponse, OLD_VERSION, await wire.receive(), 4)
+            codes.append(response.responses[0].partition_responses[0].error_code)
+    assert codes == [0, 0, 0, UNSUPPORTED_COMPRESSION]
+    assert len(stored(partition)) == 3
+    assert not taken
 
 
 async def test_the_sequence_of_a_producer_is_checked(

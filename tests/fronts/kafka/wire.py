@@ -68,10 +68,12 @@ def produce(topic: str, value: bytes = b"x", *, acks: int = -1) -> bytes:
     )
 
 
-def produce_batch(topic: str, batch: bytes, *, acks: int = -1) -> bytes:
+def produce_batch(
+    topic: str, batch: bytes, *, acks: int = -1, version: int = PRODUCE_VERSION
+) -> bytes:
     rows = [PartitionProduceData(index=0, records=batch)]
     topics = [TopicProduceData(name=topic, partition_data=rows)]
-    return framed(ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics), PRODUCE_VERSION)
+    return framed(ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics), version)
 
 
 def fetch(topic: str, *, max_wait_ms: int) -> bytes:

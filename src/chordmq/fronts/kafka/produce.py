@@ -39,13 +39,12 @@ from chordmq.fronts.kafka.produced import (
     fail,
     fill_in,
 )
-from chordmq.fronts.kafka.repeats import remember
+from chordmq.fronts.kafka.repeats import ZSTD_SINCE, remember
 from chordmq.records.batch import COMPRESSION_MASK, CRC_START, read_header
 from chordmq.records.compression import Compression
 
 Buffers = list[Buffer]
 
-ZSTD_SINCE = 7
 ENLISTS_SINCE = 12
 """From this version on a batch enlists its partition in the transaction (KIP-890)."""
 

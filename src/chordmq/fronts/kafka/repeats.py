@@ -17,6 +17,8 @@ from chordmq.fronts.kafka.produced import ACKS_ALL, ACKS_NONE, answered, appende
 Buffers = list[Buffer]
 
 PRODUCE = 0
+ZSTD_SINCE = 7
+"""Before this version, each batch has to be looked at for a compression that is not allowed."""
 _CORRELATION = slice(4, 8)
 
 
@@ -123,6 +125,8 @@ class Repeated:
 def remember(call: Call, frame: memoryview, request: ProduceRequest, partition: Partition) -> None:
     """Be prepared for requests like this one, if it goes where the last one went."""
     if len(request.partitions) != 1 or request.acks == ACKS_NONE or request.transactional_id:
+        return
+    if call.version < ZSTD_SINCE:
         return
     client = call.client
     if partition is client.produced_to and call.front.gathering is not None:
