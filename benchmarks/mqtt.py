@@ -4,6 +4,7 @@ Every message has the number of its sender and its own. Receivers keep what they
 clock has stopped it is looked at: all must be there, in their order, and none twice.
 """
 
+import os
 import selectors
 import socket
 import statistics
@@ -318,11 +319,13 @@ def _measure(
     cases[f"{name}_fan_in_names"] = partial(fan_in, address, topic, has_own_names=True)
     samples = []
     for title, run in cases.items():
+        os.sync()  # or the disk would still write what the case before has left
         before = usage_of(pid)
         rate = median_of_rounds(run, lasting_s)
         after = usage_of(pid)
         cost = (after.cpu_s - before.cpu_s, after.rss_mb, COMMAND)
         samples.append(Sample(title, rate, "msg/s", *cost))
+    os.sync()
     before = usage_of(pid)
     median, slowest = latency(address, topic)
     after = usage_of(pid)

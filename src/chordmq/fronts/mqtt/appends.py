@@ -230,7 +230,7 @@ def _joined(units: list[Unit], size_max: int) -> Iterator[list[Unit]]:
     """Yield who shares a batch: messages of one time; one too large is refused by itself."""
     joined: list[Unit] = []
     size = 0
-    if any(unit.size > size_max for unit in units):
+    if max([unit.size for unit in units]) > size_max:
         units = _by_client(units)
     for unit in units:
         is_other = unit.is_apart or (

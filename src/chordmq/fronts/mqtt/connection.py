@@ -123,20 +123,21 @@ class MqttConnection(asyncio.Protocol):
         self.last_active_s = self._now_s()
         if self._limits:
             self._charge(produced=len(data))
-        packets = self._reader.receive(data)
+        reader = self._reader
+        packets = reader.receive(data)
         if self._task is not None or self._packets:
             self._packets += packets
         else:
             self._handle_all(packets)
-        self._after_read()
+        more = reader.held + self._unstored_bytes - self._held
+        if more > UNCOUNTED_BYTES_MAX or self._packets or reader.fault or self._throttle:
+            self._after_read()
 
     def _after_read(self) -> None:
-        reader = self._reader
-        if reader.fault is not None and self._task is None and not self._packets:
-            self.refuse(reader.fault)
-        more = reader.held + self._unstored_bytes - self._held
-        if more > UNCOUNTED_BYTES_MAX or self._packets or self._throttle is not None:
-            self._account()
+        fault = self._reader.fault
+        if fault is not None and self._task is None and not self._packets:
+            self.refuse(fault)
+        self._account()
 
     def _charge(self, *, produced: int = 0, fetched: int = 0) -> None:
         """Charge bytes to the client's quotas."""
@@ -185,7 +186,6 @@ class MqttConnection(asyncio.Protocol):
         packets, self._packets = self._packets, []
         self._handle_all(packets)
         self._after_read()
-        self._account()
 
     def failed(self, fault: Exception) -> None:
         """Close, and tell the client why as far as it concerns the client."""

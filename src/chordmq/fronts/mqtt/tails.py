@@ -62,7 +62,7 @@ class Tail:
         """Take note of what this front has appended, and where it came to lie."""
         for parcel in parcels:
             parcel.source, parcel.base_offset = self, base_offset
-            base_offset += len(parcel)
+            base_offset += len(parcel.payloads)
         if len(self._own) >= OWN_MAX:
             self._own.clear()  # an undecided transaction holds them up; the log has them
         self._own[parcels[0].base_offset] = parcels
@@ -103,7 +103,7 @@ class Tail:
             else:
                 self.position = parcels[-1].base_offset + len(parcels[-1])
             if parcels:
-                taken += sum(len(parcel.payloads) for parcel in parcels)
+                taken += sum([len(parcel.payloads) for parcel in parcels])
                 self._spread(parcels)
         partition.wait(self)
 
