@@ -80,16 +80,9 @@ Publish = tuple[str, int, NewRecord]
 """A topic, a partition (-1 for the one that the key decides on), and the message."""
 
 
-class Run(NamedTuple):
-    """Messages of a client one after the other that differ in their ids and values only."""
-
-    topic: str
-    partition: int
-    """The one that was asked for; -1 for the one that the key decides on."""
-    records: RecordRun
-    ids: Sequence[int]
-    size: int
-    """Bytes that the frames take."""
+Run = tuple[str, int, NewRecord | RecordRun, Sequence[int], int]
+"""The same of one message, or of several that differ in their values only, with their ids and how
+many bytes their frames take."""
 
 
 class Acknowledgement(NamedTuple):
@@ -144,25 +137,33 @@ def read_run(frames: Sequence[bytes], start: int, now_ms: int, size_max: int) ->
     More than one frame takes at most `size_max` bytes.
     """
     first = frames[start]
-    topic, partition, (timestamp, key, value, headers) = read_publish(first, now_ms)
-    values, ids, size = [value], [_ID.unpack_from(first, _ID_AT)[0]], len(first)
-    if value is not None:
-        at = size - len(value)
-        size_at = at - _LONG.size
-        head = first[HEAD_SIZE:size_at]
-        place, end = start + 1, len(frames)
-        while place < end and (other := frames[place]).startswith(head, HEAD_SIZE):
-            length = len(other)
-            if length < at or _LONG.unpack_from(other, size_at)[0] != length - at:
-                break
-            if size + length > size_max:
-                break
-            values.append(other[at:])
-            ids += _ID.unpack_from(other, _ID_AT)
-            size += length
-            place += 1
-    records = _new(RecordRun, (timestamp, key, headers, values))
-    return _new(Run, (topic, partition, records, ids, size))
+    topic, partition, record = read_publish(first, now_ms)
+    value = record[2]
+    if value is not None and start + 1 < len(frames):
+        at = len(first) - len(value)
+        head = first[HEAD_SIZE : at - _LONG.size]
+        if frames[start + 1].startswith(head, HEAD_SIZE):
+            stop, size = _end_of_run(frames, start, head, size_max)
+            ids = [_ID.unpack_from(one, _ID_AT)[0] for one in frames[start:stop]]
+            values = [one[at:] for one in frames[start:stop]]
+            return topic, partition, RecordRun(record[0], record[1], record[3], values), ids, size
+    return topic, partition, record, _ID.unpack_from(first, _ID_AT), len(first)
+
+
+def _end_of_run(frames: Sequence[bytes], start: int, head: bytes, size_max: int) -> tuple[int, int]:
+    """Return where frames with a head end that are whole, and how many bytes they take."""
+    size_at = HEAD_SIZE + len(head)
+    value_at = size_at + _LONG.size
+    stop, size = start + 1, len(frames[start])
+    while stop < len(frames) and (other := frames[stop]).startswith(head, HEAD_SIZE):
+        length = len(other)
+        if length < value_at or _LONG.unpack_from(other, size_at)[0] != length - value_at:
+            break
+        if size + length > size_max:
+            break
+        size += length
+        stop += 1
+    return stop, size
 
 
 def _read_bytes(data: bytes, at: int, size: int) -> tuple[bytes | None, int]:

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from chordmq.broker.appends import Appends
 from chordmq.broker.decoded import one_by_one
@@ -18,7 +18,7 @@ from chordmq.errors import ChordMQError, DecodeError, InvalidRequest, PolicyViol
 from chordmq.fronts.provider.access import Access
 from chordmq.fronts.provider.errors import status_of
 from chordmq.fronts.provider.front import ProviderFront
-from chordmq.records.record import RecordRun
+from chordmq.records.record import NewRecord, RecordRun
 
 BATCH_BYTES = 256 * 1024
 """Bytes of one client that share a batch; a larger message goes alone."""
@@ -28,18 +28,20 @@ ANY_PARTITION = -1
 class Batch:
     """Messages that go to one partition together."""
 
-    __slots__ = ("ids", "runs", "size")
+    __slots__ = ("ids", "parts", "size")
 
     def __init__(self) -> None:
         self.ids: list[int] = []
-        self.runs: list[RecordRun] = []
+        self.parts: list[NewRecord | RecordRun] = []
         self.size = 0
 
     def append(self, to: Partition, appends: Appends) -> asyncio.Future[int]:
         """Append all messages; as runs they are less work only if these are not too short."""
-        if 2 * len(self.runs) <= len(self.ids) + 1:
-            return appends.append(to, self.runs)
-        return appends.append(to, one_by_one(self.runs))
+        if 2 * len(self.parts) <= len(self.ids) + 1:
+            return appends.append(to, [_as_run(part) for part in self.parts])
+        if len(self.parts) == len(self.ids):
+            return appends.append(to, cast(list[NewRecord], self.parts))
+        return appends.append(to, one_by_one([_as_run(part) for part in self.parts]))
 
 
 class Producer:
@@ -72,11 +74,11 @@ class Producer:
         while at < len(frames):
             ids: Sequence[int] = ()
             try:
-                name, asked, run, ids, size = read_run(frames, at, now_ms, BATCH_BYTES)
+                name, asked, part, ids, size = read_run(frames, at, now_ms, BATCH_BYTES)
                 topic = topics.get(name)
                 if topic is None:
                     topic = topics[name] = await self._topic(name)
-                to = _partition_of(topic, asked, run.key, turn)
+                to = _partition_of(topic, asked, part.key, turn)
             except (ChordMQError, DecodeError) as error:
                 ids = ids or [HEAD.unpack_from(frames[at])[1]]
                 self._refuse(ids, error)
@@ -88,7 +90,7 @@ class Producer:
                     self._append(to, batch)
                     batch = batches[to] = Batch()
                 batch.ids += ids
-                batch.runs.append(run)
+                batch.parts.append(part)
                 batch.size += size
             at += len(ids)
         for to, batch in batches.items():
@@ -153,6 +155,12 @@ class Producer:
         if topic.is_internal:
             raise PolicyViolation(f"{name} is the broker's own; clients may only read it")
         return topic
+
+
+def _as_run(part: NewRecord | RecordRun) -> RecordRun:
+    if isinstance(part, RecordRun):
+        return part
+    return RecordRun(part.timestamp, part.key, part.headers, [part.value])
 
 
 def _partition_of(topic: Topic, asked: int, key: bytes | None, turn: int) -> Partition:
