@@ -20,8 +20,6 @@ SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": f"{STREAMING}.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.python.daemon.module": "chordmq_spark.daemon",
-    # Half the system time of what Java takes from Python workers, beside TCP.
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     # What readers of Iceberg understand; the default is older than Parquet's own type.
@@ -62,6 +60,8 @@ def start_spark(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         chosen.setdefault("spark.driver.host", "127.0.0.1")
         chosen.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        # Half the system time of what Java takes from Python workers, beside TCP.
+        chosen.setdefault("spark.python.unix.domain.socket.enabled", "true")
         # Someone who has said where Spark is may have it from elsewhere.
         if "SPARK_HOME" not in os.environ:
             surroundings["SPARK_HOME"] = str(home_without_zip(directory))
