@@ -64,6 +64,7 @@ def test_what_is_published_is_acknowledged_with_its_place(connect: Connect, name
     """D7: DATA from a client, ACK from the node."""
     client = connect()
     assert client.publish(name, b"a", None, b"", b"c" * 100_000) == [(0, n) for n in range(4)]
+    assert client.publish(name, b"a", None, b"", b"c") == [(0, n) for n in range(4, 8)]
 
 
 def test_a_message_is_pushed_with_everything_it_has(connect: Connect, name: str) -> None:

@@ -142,8 +142,8 @@ def read_run(frames: Sequence[bytes], start: int, now_ms: int, size_max: int) ->
     if value is not None and start + 1 < len(frames):
         at = len(first) - len(value)
         head = first[HEAD_SIZE : at - _LONG.size]
-        if frames[start + 1].startswith(head, HEAD_SIZE):
-            stop, size = _end_of_run(frames, start, head, size_max)
+        stop, size = _end_of_run(frames, start, head, size_max)
+        if stop > start + 1:
             ids = [_ID.unpack_from(one, _ID_AT)[0] for one in frames[start:stop]]
             values = [one[at:] for one in frames[start:stop]]
             return topic, partition, RecordRun(record[0], record[1], record[3], values), ids, size
