@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.conftest import StartNode
@@ -71,9 +72,13 @@ def test_five_hundred_connections_are_all_answered(own_node: RunningNode) -> Non
         assert own_node.resident_bytes() - before < 60 * MIB
 
 
-def test_clients_that_never_read_hold_little_memory(start_node: StartNode, name: str) -> None:
+@pytest.mark.parametrize("newest", [64 * MIB, 0], ids=["in memory", "in files"])
+def test_clients_that_never_read_hold_little_memory(
+    start_node: StartNode, name: str, newest: int
+) -> None:
     """C11: twenty clients ask for 20 MiB a hundred times each and take none of it."""
-    node = start_node({"kafka.memory_max": str(32 * MIB)})
+    settings = {"kafka.memory_max": 32 * MIB, "broker.log.memory.max.bytes": newest}
+    node = start_node({setting: str(value) for setting, value in settings.items()})
     topic = create_topic(node, name)
     with Wire(node.address) as wire, ExitStack() as stack:
         for _ in range(20):

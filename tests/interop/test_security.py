@@ -37,6 +37,8 @@ DEADLINE_S = 60.0
 # Clients in Python leave what a refused login had opened to the garbage collector.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <s:ResourceWarning"),
+    # aiokafka does not wait for the goodbye of a node that has refused it.
+    pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning"),
     pytest.mark.filterwarnings("ignore:Unclosed AIOKafkaProducer:ResourceWarning"),
 ]
 

@@ -47,6 +47,11 @@ class Answer:
         self.buffers: Buffers | None = None
         self.is_ready = False
 
+    @property
+    def has_records(self) -> bool:
+        """Return whether it holds what was read of the log, which may be much."""
+        return self.buffers is not None and len(self.buffers) > 1
+
 
 class KafkaConnection(asyncio.BufferedProtocol):
     """One client.
@@ -72,7 +77,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._mute: asyncio.TimerHandle | None = None
         self._held = 0
         self._blocker: Answer | None = None
-        """What has to be answered before the next request is begun."""
+        """What has to be answered, and sent if it is large, before the next request is begun."""
         self._is_full = False
         self._is_reading = True
         self._is_draining = False
@@ -315,6 +320,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if isinstance(result, list):
             place.buffers = result
             place.is_ready = True
+            if place.has_records:
+                self._blocker = place
         elif isinstance(result, SmallProduce):
             result.expect(self, place)
         elif result is None:
@@ -368,7 +375,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return
         place.buffers = work.result()
         place.is_ready = True
-        if place is self._blocker:
+        if place is self._blocker and not place.has_records:
             self._blocker = None
         if place.header.api_key == SASL_AUTHENTICATE:
             self._heed_login()
@@ -382,6 +389,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._charge()
         while answers and answers[0].is_ready:
             place = answers.popleft()
+            if place is self._blocker:
+                self._blocker = None
             if place.buffers is not None:
                 size = len(place.head) + sum(map(len, place.buffers))
                 self._front.bytes_out += size
