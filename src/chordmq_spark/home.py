@@ -6,6 +6,7 @@ takes it half a second; each stream starts one. In this home there is no such fi
 """
 
 import atexit
+import os
 import shutil
 from pathlib import Path
 from tempfile import mkdtemp
@@ -22,11 +23,17 @@ def home_without_zip(directory: Path | None) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     installed = Path(_find_spark_home())
     for name in NEEDED:
-        # An older installation may have left a link.
-        (home / name).unlink(missing_ok=True)
         if (installed / name).is_dir():
-            (home / name).symlink_to(installed / name)
+            _link(home / name, installed / name)
     return home
+
+
+def _link(link: Path, target: Path) -> None:
+    """Make a link at once, also where another session uses it, or an older installation has it."""
+    fresh = link.with_name(f"{link.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target)
+    fresh.replace(link)
 
 
 def _temporary() -> Path:
