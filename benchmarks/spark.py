@@ -6,6 +6,7 @@ them, and what Spark alone takes for as many rows, is measured beside it.
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -42,6 +43,7 @@ def spark(directory: Path, ours: bool, rows: int) -> list[Sample]:
     try:
         load.create_topic(peer.bootstrap, TOPIC, PARTITIONS, OURS["os"])
         written = fill(peer.bootstrap, rows)
+        os.sync()  # or the disk would still write while the first runs are timed
         before = usage_of(peer.pid)
         kind = "chordmq" if ours else "kafka"
         found = _measured(kind, peer.bootstrap, directory, written)
