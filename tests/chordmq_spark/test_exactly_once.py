@@ -130,8 +130,17 @@ class Stage:
             case "archiver":
                 self.archiver.kill9()
             case _:
-                kind = EXECUTOR if part == "executor" else PYTHON_WORKER
-                os.kill(chance.choice(self.cluster.pids(kind)), signal.SIGKILL)
+                found = self._await_some(EXECUTOR if part == "executor" else PYTHON_WORKER)
+                os.kill(chance.choice(found), signal.SIGKILL)
+
+    def _await_some(self, kind: str) -> list[int]:
+        """Return processes of the cluster; a driver that was killed before has to start some."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (found := self.cluster.pids(kind)):
+            assert time.monotonic() < deadline, f"no {kind}"
+            self.revive()
+            time.sleep(0.2)
+        return found
 
 
 TOOL = [sys.executable, "-m", "chordmq"]
