@@ -159,6 +159,7 @@ def _measure(contenders: list[Contender], profile: Profile, options: argparse.Na
 
 def _run_session(contender: Contender, cases: list[Case], profile: Profile) -> None:
     with _directory() as directory:
+        os.sync()  # or one would start while the disk still writes what the other has left
         try:
             peer = contender.start(directory, ())
         except FAILURES as failure:
