@@ -113,7 +113,7 @@ def consume(bootstrap: str, topic: str, partitions: int, count: int) -> Rate:
 
     How long a client takes to find the broker and its topics is not what is measured.
     """
-    consumer = Consumer(_consumer_settings(bootstrap))
+    consumer = Consumer(consumer_settings(bootstrap))
     consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
     got = size = began = 0
     started = heard = time.perf_counter()
@@ -173,7 +173,7 @@ def _produce_at(bootstrap: str, topic: str, rate: int, count: int, acks: str) ->
 
 def _receive(bootstrap: str, topic: str, count: int, report: Connection) -> None:
     """Collect latencies; the clock is the machine's monotonic one, the same in every process."""
-    consumer = Consumer(_consumer_settings(bootstrap))
+    consumer = Consumer(consumer_settings(bootstrap))
     consumer.assign([TopicPartition(topic, 0, 0)])
     consumer.poll(0.5)
     report.send("ready")
@@ -188,7 +188,8 @@ def _receive(bootstrap: str, topic: str, count: int, report: Connection) -> None
     consumer.close()
 
 
-def _consumer_settings(bootstrap: str) -> dict[str, str | int | bool]:
+def consumer_settings(bootstrap: str) -> dict[str, str | int | bool]:
+    """Return what a consumer has to be told that is to be as fast as it can."""
     return {
         "bootstrap.servers": bootstrap,
         "group.id": f"bench-{time.monotonic_ns()}",
