@@ -29,10 +29,6 @@ BATCH_BYTES = 131_072
 ONE_CONNECTION_WINDOW = 64
 STEP_S = 1.5
 """Seconds at each point of a curve."""
-ACKS = {
-    "acks1": {"acks": "1", "enable.idempotence": "false"},
-    "acksall": {"acks": "all", "enable.idempotence": "true"},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ def idle(session: Session) -> list[Sample]:
 def warm_up(session: Session) -> list[Sample]:
     """Let the Java machine compile its hot paths before anything counts."""
     topic = session.topic()
-    for settings in ACKS.values():
+    for settings in load.ACKS.values():
         load.produce(session.bootstrap, topic, 100, settings, (2.0, 1_500_000))
     sockets.produce_pipelined(session.bootstrap, topic, (1000, 100), (1.0, 1000))
     sockets.produce_in_turn(session.bootstrap, topic, 10, 1.0)
@@ -86,7 +82,7 @@ def produce(size: int, acks: str, durability: str, session: Session) -> list[Sam
     topic = session.topic(durability=durability)
     limit = (session.profile.produce_s, session.profile.bytes_max // size)
     with session.metered() as meter:
-        rate = load.produce(session.bootstrap, topic, size, ACKS[acks], limit)
+        rate = load.produce(session.bootstrap, topic, size, load.ACKS[acks], limit)
     session.expect(topic, 1, rate.count)
     session.written[name] = (topic, rate.count)
     return rate_samples(name, rate, meter, command(name))
@@ -97,7 +93,7 @@ def produce_java(size: int, acks: str, session: Session) -> list[Sample]:
     name = f"produce_java_{_size(size)}_{acks}_os"
     topic = session.topic()
     count = session.profile.java_bytes // size
-    settings = {**ACKS[acks], **java_tools.PRODUCER}
+    settings = {**load.ACKS[acks], **java_tools.PRODUCER}
     with session.metered() as meter:
         done = java_tools.producer_performance(session.bootstrap, topic, size, settings, count)
     session.expect(topic, 1, count)
@@ -124,7 +120,7 @@ def produce_partitions(partitions: int, session: Session) -> list[Sample]:
     topic = session.topic(partitions)
     limit = (session.profile.produce_s * 0.8, session.profile.bytes_max // 100)
     with session.metered() as meter:
-        rate = load.produce(session.bootstrap, topic, 100, ACKS["acks1"], limit)
+        rate = load.produce(session.bootstrap, topic, 100, load.ACKS["acks1"], limit)
     session.expect(topic, partitions, rate.count)
     return rate_samples(name, rate, meter, command(name))
 

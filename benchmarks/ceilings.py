@@ -19,6 +19,7 @@ from benchmarks import hollow, java_tools, load
 from benchmarks.peers import free_port
 from benchmarks.servers import run_server
 from benchmarks.session import Sample, Session
+from benchmarks.sockets import Rate
 from benchmarks.usage import usage_of
 
 BYTES = 1 << 30
@@ -55,14 +56,16 @@ def clients(session: Session, size: int) -> dict[str, float]:
     port, profile = free_port(), session.profile
     count = profile.bytes_max // size
     command = [sys.executable, "-m", "benchmarks.hollow", str(port), str(size)]
+    rates: dict[str, Rate] = {}
     with run_server(command, port):
-        bootstrap, topic, acks = f"127.0.0.1:{port}", hollow.TOPIC, {"acks": "1"}
-        sent = load.produce(bootstrap, topic, size, acks, (profile.produce_s, count))
-        got = load.consume(bootstrap, topic, 1, min(count, profile.consume_messages))
-        java = java_tools.producer_performance(
-            bootstrap, topic, size, acks | java_tools.PRODUCER, profile.java_bytes // size
-        ).rate
-    rates = {"librdkafka_produce": sent, "librdkafka_consume": got, "java_produce": java}
+        to = f"127.0.0.1:{port}", hollow.TOPIC
+        for name, acks in load.ACKS.items():
+            limit = (profile.produce_s, count)
+            rates[f"librdkafka_{name}"] = load.produce(*to, size, acks, limit)
+            settings = acks | java_tools.PRODUCER
+            sent = java_tools.producer_performance(*to, size, settings, profile.java_bytes // size)
+            rates[f"java_{name}"] = sent.rate
+        rates["librdkafka_consume"] = load.consume(*to, 1, min(count, profile.consume_messages))
     return {kind: rate.bytes_per_s for kind, rate in rates.items()}
 
 

@@ -27,6 +27,10 @@ PRODUCER = {
     "compression.type": "none",
     "delivery.report.only.error": True,
 }
+ACKS = {
+    "acks1": {"acks": "1", "enable.idempotence": "false"},
+    "acksall": {"acks": "all", "enable.idempotence": "true"},
+}
 
 
 class LoadFailed(Exception):

@@ -99,13 +99,15 @@ _KEPT = ("loopback", "stored", "disk", "copy", "crc32c")
 _FLUSHED = ("loopback", "disk_flushed", "copy", "crc32c")
 _HANDED_OUT = ("loopback", "copy", "crc32c")
 LIMITS = (
-    ("produce_100b_acksall_disk", (*_FLUSHED, "librdkafka_produce_100b")),
-    ("produce_1k_acksall_disk", (*_FLUSHED, "librdkafka_produce_1k")),
-    ("produce_100b", (*_KEPT, "librdkafka_produce_100b")),
-    ("produce_1k", (*_KEPT, "librdkafka_produce_1k")),
-    ("partitions_", (*_KEPT, "librdkafka_produce_100b")),
-    ("produce_java_100b", (*_KEPT, "java_produce_100b")),
-    ("produce_java_1k", (*_KEPT, "java_produce_1k")),
+    ("produce_100b_acksall_disk", (*_FLUSHED, "librdkafka_acksall_100b")),
+    ("produce_1k_acksall_disk", (*_FLUSHED, "librdkafka_acksall_1k")),
+    ("produce_100b_acksall", (*_KEPT, "librdkafka_acksall_100b")),
+    ("produce_1k_acksall", (*_KEPT, "librdkafka_acksall_1k")),
+    ("produce_100b_acks1", (*_KEPT, "librdkafka_acks1_100b")),
+    ("produce_1k_acks1", (*_KEPT, "librdkafka_acks1_1k")),
+    ("partitions_", (*_KEPT, "librdkafka_acks1_100b")),
+    ("produce_java_100b_acks1", (*_KEPT, "java_acks1_100b")),
+    ("produce_java_1k_acksall", (*_KEPT, "java_acksall_1k")),
     ("produce", _KEPT),
     ("size_", _KEPT),
     ("consume_100b", (*_HANDED_OUT, "librdkafka_consume_100b")),
