@@ -6,8 +6,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from chordmq.dataclass import dataclass
-from chordmq.records.batch import BatchHeader, walk
-from chordmq.records.origin import is_copy, origin_offset
+from chordmq.records.batch import CONTROL, BatchHeader, walk
+from chordmq.records.origin import NO_PRODUCER, origin_offset
 
 if TYPE_CHECKING:
     from chordmq.broker.partition import Partition
@@ -34,12 +34,12 @@ class Origins:
 
     def replay(self, header: BatchHeader) -> None:
         """Take note of a batch that is in the log."""
-        if is_copy(header):
+        if header.producer_id < NO_PRODUCER:
             following = origin_offset(header) + header.last_offset_delta + 1
             self.next[header.producer_id] = following
             self.last[header.producer_id] = header.last_offset
-        elif header.record_count and not header.is_control:
-            self.own_end = header.next_offset
+        elif header.record_count and not header.attributes & CONTROL:
+            self.own_end = header.base_offset + header.last_offset_delta + 1
 
     def snapshot(self) -> bytes:
         """Return the state as bytes: own end i64, count u32, each as id, next, last, all i64."""

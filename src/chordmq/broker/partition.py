@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from chordmq.broker.audience import Audience
 from chordmq.broker.decoded import Built, New
@@ -37,17 +37,10 @@ from chordmq.storage.log import Log
 logger = get_logger(__name__)
 
 NO_EPOCH = -1
+Joined = tuple[int, memoryview, BatchHeader]
+"""A batch that is written together with others; the number is its place among the results."""
 SNAPSHOT_BYTES = 4 << 20
 """Of the log without a snapshot of its producers, which a start has to read."""
-
-
-class Joined(NamedTuple):
-    """A batch that is written together with others."""
-
-    number: int
-    """Its place among the results."""
-    data: memoryview
-    header: BatchHeader
 
 
 class Partition(Audience):
@@ -155,6 +148,7 @@ class Partition(Audience):
         run: list[Joined] = []
         producers: set[int] = set()
         start_offset, end_offset = self.log.start_offset, self.log.end_offset
+        leader_epoch = self.leader_epoch
         for batch in batches:
             try:
                 data, header, append_time_ms = self._checked(batch, is_quorum_needed)
@@ -171,10 +165,12 @@ class Partition(Audience):
             except ChordMQError as error:
                 results.append(error)
                 continue
-            self._place(data, header, end_offset)
-            run.append(Joined(len(results), data, header))
-            results.append(Appended(end_offset, header.next_offset, append_time_ms, start_offset))
-            end_offset = header.next_offset
+            header.base_offset, header.leader_epoch = end_offset, leader_epoch
+            place(data, 0, end_offset, leader_epoch)
+            run.append((len(results), data, header))
+            following = end_offset + header.last_offset_delta + 1
+            results.append(Appended(end_offset, following, append_time_ms, start_offset))
+            end_offset = following
         self._write_run(run, results)
         return results
 
@@ -191,12 +187,12 @@ class Partition(Audience):
     def _write_run(self, run: list[Joined], results: list[Appended | ChordMQError]) -> int:
         """Write batches that have their offsets, and forget them; return where the log ends."""
         if run:
-            data = memoryview(b"".join([joined.data for joined in run]))
+            numbers, batches, headers = zip(*run, strict=True)
             try:
-                self._write(data, [joined.header for joined in run])
+                self._write(memoryview(b"".join(batches)), headers)
             except ChordMQError as error:
-                for joined in run:
-                    results[joined.number] = error
+                for number in numbers:
+                    results[number] = error
             run.clear()
         return self.log.end_offset
 
@@ -259,7 +255,7 @@ class Partition(Audience):
         place(data, 0, base_offset, self.leader_epoch)
 
     def _write(
-        self, data: memoryview, headers: list[BatchHeader], marker: Marker | None = None
+        self, data: memoryview, headers: Sequence[BatchHeader], marker: Marker | None = None
     ) -> None:
         """Write batches that follow the log's end, and remember them once they are in it."""
         try:

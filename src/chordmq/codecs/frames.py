@@ -71,9 +71,11 @@ class FrameReader:
 
     def _received_shared(self, count: int) -> list[memoryview]:
         frames: list[memoryview] = []
-        position = 0
+        position, limit = 0, self.frame_size_max
         while count - position >= PREFIX_SIZE:
-            size = self._check(_PREFIX.unpack_from(_shared, position)[0])
+            (size,) = _PREFIX.unpack_from(_shared, position)
+            if not 0 <= size <= limit:
+                self._check(size)
             start = position + PREFIX_SIZE
             end = start + size
             if end > count:
@@ -84,8 +86,9 @@ class FrameReader:
                 return frames
             frames.append(memoryview(bytearray(_shared[start:end])))
             position = end
-        self._prefix_filled = count - position
-        self._prefix[: self._prefix_filled] = _shared[position:count]
+        if position < count:
+            self._prefix_filled = count - position
+            self._prefix[: self._prefix_filled] = _shared[position:count]
         return frames
 
     def _check(self, size: int) -> int:

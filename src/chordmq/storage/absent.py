@@ -1,6 +1,6 @@
 """The log of a partition that other nodes keep: empty, and read or written by nobody here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from math import inf
 from pathlib import Path
@@ -45,7 +45,7 @@ class AbsentLog(Log):
         """Return no damage."""
         return ()
 
-    def append(self, data: memoryview, headers: list[BatchHeader]) -> None:
+    def append(self, data: memoryview, headers: Sequence[BatchHeader]) -> None:
         """Refuse."""
         raise self._elsewhere()
 

@@ -1,7 +1,7 @@
 """One partition's log: ordered segments, append, read, truncate."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -117,7 +117,7 @@ class Log:
         """Return an iterator that reads a sealed segment in any thread and raises at damage."""
         return segment.scan(epochs=self._epochs.copy())
 
-    def append(self, data: memoryview, headers: list[BatchHeader]) -> None:
+    def append(self, data: memoryview, headers: Sequence[BatchHeader]) -> None:
         """Write whole batches that were checked and given the next offsets of this log.
 
         The bytes stay in memory for readers, so the caller must not change them afterwards. On a
@@ -160,7 +160,7 @@ class Log:
         self._active = new
         self._new_names = self._checkpoint_due = True
 
-    def _note_epochs(self, headers: list[BatchHeader]) -> None:
+    def _note_epochs(self, headers: Sequence[BatchHeader]) -> None:
         for header in headers:
             if header.leader_epoch > self._epochs.latest:
                 self._epochs.begin(header.leader_epoch, header.base_offset)

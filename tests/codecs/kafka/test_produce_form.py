@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chordmq.codecs.kafka import produce
-from chordmq.codecs.kafka.header import read_request_header, request_head
+from chordmq.codecs.kafka.header import read_request_header, request_head, response_head
 from chordmq.codecs.kafka.messages import produce as messages
 from chordmq.codecs.kafka.produce_form import STARTS_SINCE, ProduceForm, form_of
 from chordmq.codecs.kafka.schema import encode
@@ -128,7 +128,10 @@ def test_the_answer_is_what_the_codec_writes(version: int) -> None:
     """C1: byte for byte."""
     answer = blank(version)
     answer.base_offset, answer.append_time_ms, answer.start_offset = 1 << 40, 1234, 17
-    assert form(version).answer(1 << 40, 1234, 17) == produce.write_response([answer], version)
+    head = response_head(0x01020304, 0, version)
+    written = head + produce.write_response([answer], version)
+    given = form(version).answer(b"\1\2\3\4", 1 << 40, 1234, 17)
+    assert given == len(written).to_bytes(4, "big") + written
 
 
 def test_a_request_with_tags_or_of_an_old_version_has_no_form() -> None:

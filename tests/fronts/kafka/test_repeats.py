@@ -13,8 +13,8 @@ from chordmq.clock import SystemClock
 from chordmq.codecs.kafka import schema
 from chordmq.codecs.kafka.messages.produce import ProduceResponse
 from chordmq.fronts.kafka.call import KafkaFront
-from chordmq.fronts.kafka.gathering import SMALL
-from chordmq.fronts.kafka.repeats import Likeness
+from chordmq.fronts.kafka.gathering import SMALL, Gathering
+from chordmq.fronts.kafka.repeats import Likeness, Repeated
 from chordmq.records.compression import Compression
 from chordmq.records.record import NewRecord, build_batch
 from tests.fronts.kafka.wire import (
@@ -37,13 +37,15 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Give the list of batches that were taken without reading their requests."""
     gather, append, batches = Likeness.gather, Likeness.append, list[bytes]()
 
-    def gathered(self: Likeness, batch: memoryview, *others: object) -> None:
+    def gathered(
+        self: Likeness, repeated: Repeated, batch: memoryview, gathering: Gathering
+    ) -> None:
         batches.append(bytes(batch))
-        gather(self, batch, *others)  # type: ignore[arg-type]
+        gather(self, repeated, batch, gathering)
 
-    def appended(self: Likeness, batch: memoryview) -> object:
+    def appended(self: Likeness, repeated: Repeated, batch: memoryview) -> None:
         batches.append(bytes(batch))
-        return append(self, batch)
+        append(self, repeated, batch)
 
     monkeypatch.setattr(Likeness, "gather", gathered)
     monkeypatch.setattr(Likeness, "append", appended)

@@ -8,13 +8,16 @@ reading them.
 import struct
 
 from chordmq.codecs.cursor import read_uvarint
+from chordmq.codecs.kafka.header import response_head
 from chordmq.codecs.kafka.produce import FLEXIBLE_SINCE, PartitionAnswer, write_response
 from chordmq.errors import DecodeError
 from chordmq.records.varint import uvarint
 
+PRODUCE = 0
 STARTS_SINCE = 5
 """From this version on an answer says where the log starts."""
-CORRELATION_END = 8
+CORRELATION_START, CORRELATION_END = 4, 8
+"""Of a request and, with the size before it, of its answer."""
 
 _SIZE = struct.Struct(">i")
 _TAKEN = struct.Struct(">qqq")
@@ -24,7 +27,7 @@ _NOTHING = _TAKEN.pack(-1, -1, -1)
 class ProduceForm:
     """What stands around the batch in requests of one producer to one partition."""
 
-    __slots__ = ("_after", "_api", "_before", "_behind", "_front", "_is_flexible", "_size_at")
+    __slots__ = ("_after", "_answer", "_api", "_before", "_is_flexible", "_size_at", "_taken_at")
 
     def __init__(self, frame: memoryview, batch: memoryview, answer: PartitionAnswer) -> None:
         """Take the form of a request with this batch alone; `answer` is still to be filled in."""
@@ -37,9 +40,10 @@ class ProduceForm:
         self._size_at = start - size
         self._api = bytes(frame[:4])
         self._before = bytes(frame[CORRELATION_END : self._size_at])
-        written = write_response([answer], version)
-        place = written.rindex(_NOTHING)
-        self._front, self._behind = written[:place], bytes(written[place + _TAKEN.size :])
+        body = write_response([answer], version)
+        head = response_head(0, PRODUCE, version)
+        self._answer = _SIZE.pack(len(head) + len(body)) + head + body
+        self._taken_at = self._answer.rindex(_NOTHING)
 
     def batch(self, frame: memoryview) -> memoryview | None:
         """Return the batch of a request of this form, or None if it has another."""
@@ -62,9 +66,14 @@ class ProduceForm:
             return None
         return frame[start:end]
 
-    def answer(self, base_offset: int, append_time_ms: int, start_offset: int) -> bytearray:
-        """Write the body of the answer for a batch that was taken."""
-        return self._front + _TAKEN.pack(base_offset, append_time_ms, start_offset) + self._behind
+    def answer(
+        self, correlation: bytes, base_offset: int, append_time_ms: int, start_offset: int
+    ) -> bytearray:
+        """Write the whole answer for a batch that was taken, size and head included."""
+        out = bytearray(self._answer)
+        out[CORRELATION_START:CORRELATION_END] = correlation
+        _TAKEN.pack_into(out, self._taken_at, base_offset, append_time_ms, start_offset)
+        return out
 
 
 def form_of(

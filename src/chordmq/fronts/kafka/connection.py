@@ -14,11 +14,12 @@ from chordmq.codecs.frames import FrameReader
 from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
 from chordmq.codecs.kafka.throttle import stamp
 from chordmq.errors import ChordMQError, DecodeError
+from chordmq.fronts.kafka.answer import Answer
 from chordmq.fronts.kafka.call import Call, Client, KafkaFront
 from chordmq.fronts.kafka.dispatch import APIS, PRODUCE, Api, Buffers, answer, refuse_version
 from chordmq.fronts.kafka.gathering import SMALL
 from chordmq.fronts.kafka.produce import SmallProduce
-from chordmq.fronts.kafka.repeats import Likeness
+from chordmq.fronts.kafka.repeats import Likeness, Repeated
 from chordmq.fronts.kafka.sasl import authenticate
 from chordmq.fronts.kafka.sasl_session import SASL_AUTHENTICATE, SaslSession, State
 from chordmq.fronts.kafka.throttle import Throttle
@@ -34,23 +35,6 @@ BARE = RequestHeader(SASL_AUTHENTICATE, 0, 0, None, 0)
 """Stands for the request that a bare SASL message does not have."""
 
 _SIZE = struct.Struct(">i")
-
-
-class Answer:
-    """The place of one answer in the order of the connection; filled when it is ready."""
-
-    __slots__ = ("buffers", "head", "header", "is_ready")
-
-    def __init__(self, header: RequestHeader, head: bytes) -> None:
-        self.header = header
-        self.head = head
-        self.buffers: Buffers | None = None
-        self.is_ready = False
-
-    @property
-    def has_records(self) -> bool:
-        """Return whether it holds what was read of the log, which may be much."""
-        return self.buffers is not None and len(self.buffers) > 1
 
 
 class KafkaConnection(asyncio.BufferedProtocol):
@@ -71,9 +55,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._work_under_way: set[asyncio.Future[Buffers | None]] = set()
         self._transport: asyncio.Transport
         self._client = Client(host="")
-        self._throttle = Throttle(
-            front.broker.permissions.quotas, self._client, front.listener.clock
-        )
+        self._quotas = front.broker.permissions.quotas
+        self._throttle = Throttle(self._quotas, self._client, front.listener.clock)
         self._mute: asyncio.TimerHandle | None = None
         self._held = 0
         self._blocker: Answer | None = None
@@ -107,10 +90,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Work on the requests that the new bytes complete."""
+        reader = self._reader
         self._front.bytes_in += nbytes
-        was_partial = self._reader.is_partial
+        was_partial = reader.is_partial
         try:
-            frames = self._reader.received(nbytes)
+            frames = reader.received(nbytes)
         except DecodeError as error:
             self.close(str(error))
             return
@@ -120,7 +104,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if frames:
             self._frames.extend(frames)
             self._work()
-        self._account()
+        if self._held or self._is_full or reader.held:
+            self._account()
 
     def eof_received(self) -> bool:
         """Close when the client does."""
@@ -239,12 +224,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _work(self) -> None:
         """Begin as many requests as may be begun, and send what is ready."""
+        frames, answers = self._frames, self._answers
         has_more = True
         while has_more:
-            while self._frames and self._may_begin():
-                self._begin(self._frames.popleft())
-            self._send()
-            has_more = bool(self._frames) and self._may_begin()  # sending may have made room
+            while frames and self._may_begin():
+                self._begin(frames.popleft())
+            if (answers and answers[0].is_ready) or self._quotas.limits:
+                self._send()
+            has_more = bool(frames) and self._may_begin()  # sending may have made room
+        self._read(not frames)
         if self._is_draining:
             self._close_if_drained()
 
@@ -256,20 +244,26 @@ class KafkaConnection(asyncio.BufferedProtocol):
         clock = self._listener.clock
         started = clock.monotonic_s()
         header = None
-        sasl = self._client.sasl
+        client, limits = self._client, self._quotas.limits
+        like, sasl = client.like, client.sasl
         try:
+            if like is not None and not limits and (sasl is None or sasl.answers(PRODUCE, started)):
+                batch = like.batch(frame)
+                if batch is not None:
+                    header = like.header
+                    self._repeat(frame, like, batch)
+                    usage = self._front.usage[PRODUCE]
+                    usage.requests += 1
+                    usage.busy_s += clock.monotonic_s() - started
+                    return
             if sasl is not None and sasl.state is State.CHOSEN_BARE:
                 self._authenticate_bare(frame)
                 return
-            repeated = self._repeated(frame)
-            header = read_request_header(frame) if repeated is None else repeated[0].header
+            header = read_request_header(frame)
             if sasl is not None and not sasl.answers(header.api_key, started):
                 self._fail(header, f"API {header.api_key} needs a login")
                 return
-            if repeated is None:
-                self._dispatch(header, frame)
-            else:
-                self._repeat(frame, *repeated)
+            self._dispatch(header, frame)
         except DecodeError as error:
             self._fail(header, f"malformed request: {error}")
         except Exception:
@@ -282,27 +276,20 @@ class KafkaConnection(asyncio.BufferedProtocol):
             usage.requests += 1
             worked_s = clock.monotonic_s() - started
             usage.busy_s += worked_s
-            if self._throttle.is_on:
+            if limits:
                 self._throttle.began(header, len(frame), worked_s)
 
-    def _repeated(self, frame: memoryview) -> tuple[Likeness, memoryview] | None:
-        """Return what a request is like, and its batch, if it is like the last one."""
-        like = self._client.like
-        if like is None or self._throttle.is_on:
-            return None
-        batch = like.batch(frame)
-        return None if batch is None else (like, batch)
-
     def _repeat(self, frame: memoryview, like: Likeness, batch: memoryview) -> None:
+        """Serve a request that is like the last one."""
         gathering = self._front.gathering
         assert gathering is not None, "else nothing is remembered"
-        place = Answer(like.header, like.head(frame))
-        self._answers.append(place)
+        repeated = Repeated(like, self, frame)
+        self._answers.append(repeated)
         if len(frame) <= SMALL:
-            like.gather(batch, self, place, gathering)
+            like.gather(repeated, batch, gathering)
         else:
             gathering.write()  # what came before stands before this in the log
-            self.fill(place, like.append(batch))
+            like.append(repeated, batch)
 
     def _dispatch(self, header: RequestHeader, frame: memoryview) -> None:
         api = APIS.get(header.api_key)
@@ -385,20 +372,23 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Send the answers that are ready, up to the first that is not."""
         out: Buffers = []
         answers = self._answers
-        if self._throttle.is_on:
+        if self._quotas.limits:
             self._charge()
         while answers and answers[0].is_ready:
             place = answers.popleft()
             if place is self._blocker:
                 self._blocker = None
             if place.buffers is not None:
-                size = len(place.head) + sum(map(len, place.buffers))
-                self._front.bytes_out += size
-                out.append(_SIZE.pack(size) + place.head)
+                if place.head is not None:
+                    size = len(place.head) + sum(map(len, place.buffers))
+                    out.append(_SIZE.pack(size) + place.head)
                 out.extend(place.buffers)
         if out and not self._is_closed:
-            self._transport.writelines(out)
-        self._read(not self._frames)
+            self._front.bytes_out += sum(map(len, out))
+            if len(out) == 1:
+                self._transport.write(out[0])
+            else:
+                self._transport.writelines(out)
 
     def _charge(self) -> None:
         """Count what is asked and answered; above a quota, tell the client to wait and make it."""

@@ -70,7 +70,7 @@ class Gathering:
         self._size = 0
         self._is_due = False
 
-    def add(
+    def add_all(
         self,
         request: Request,
         batches: Sequence[tuple[Partition, memoryview]],
@@ -78,20 +78,34 @@ class Gathering:
         is_quorum_needed: bool,
     ) -> None:
         """Have batches appended at the end of the turn, behind those that came before."""
+        self._prepare(is_quorum_needed)
+        self._requests.append(request)
+        for number, (partition, batch) in enumerate(batches):
+            self._put(request, number, partition, batch)
+
+    def add(
+        self, request: Request, partition: Partition, batch: memoryview, *, is_quorum_needed: bool
+    ) -> None:
+        """Have the one batch of a request appended so."""
+        self._prepare(is_quorum_needed)
+        self._requests.append(request)
+        self._put(request, 0, partition, batch)
+
+    def _prepare(self, is_quorum_needed: bool) -> None:
         if is_quorum_needed != self._is_quorum_needed or self._size > GATHERED_MAX:
             self.write()
             self._is_quorum_needed = is_quorum_needed
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._end_turn)
-        self._requests.append(request)
-        for number, (partition, records) in enumerate(batches):
-            self._size += len(records)
-            gathered = self._batches.get(partition)
-            if gathered is None:
-                gathered = self._batches[partition] = ([], [])
-            gathered[0].append(records)
-            gathered[1].append((request, number))
+
+    def _put(self, request: Request, number: int, partition: Partition, batch: memoryview) -> None:
+        self._size += len(batch)
+        gathered = self._batches.get(partition)
+        if gathered is None:
+            gathered = self._batches[partition] = ([], [])
+        gathered[0].append(batch)
+        gathered[1].append((request, number))
 
     def write(self) -> None:
         """Append what has been gathered, because something else must come behind it."""

@@ -83,7 +83,7 @@ class SmallProduce:
             else:
                 self._batches.append((partition, answer))
                 batches.append((partition, records))
-        gathering.add(self, batches, is_quorum_needed=request.acks == ACKS_ALL)
+        gathering.add_all(self, batches, is_quorum_needed=request.acks == ACKS_ALL)
 
     def took(self, number: int, result: Appended | ChordMQError) -> None:
         """Fill in what became of one batch."""

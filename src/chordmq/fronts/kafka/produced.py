@@ -45,7 +45,8 @@ def appended(
     call: Call, acks: int, partition: Partition, result: Appended
 ) -> asyncio.Future[None] | None:
     """Take note of a batch that is in the log; return what acks=all has to wait for."""
-    if call.broker.audit.sample and call.broker.audit.is_sampled():
+    audit = call.front.broker.audit
+    if audit.sample and audit.is_sampled():
         call.audit("publish", f"{partition.topic}-{partition.index} offset {result.base_offset}")
     return partition.committed(result.next_offset) if acks == ACKS_ALL else None
 

@@ -1,20 +1,17 @@
 """Produce requests like the last one of their connection, which are not read and admitted anew."""
 
 import asyncio
-from typing import Any
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.shared import Appended
-from chordmq.codecs.kafka.fetch import Buffer
 from chordmq.codecs.kafka.header import RequestHeader, response_head
 from chordmq.codecs.kafka.produce import PartitionAnswer, ProduceRequest
 from chordmq.codecs.kafka.produce_form import ProduceForm, form_of
 from chordmq.errors import ChordMQError
+from chordmq.fronts.kafka.answer import Answer, Buffers
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.gathering import Asker, Gathering
 from chordmq.fronts.kafka.produced import ACKS_ALL, ACKS_NONE, answered, appended, fail, fill_in
-
-Buffers = list[Buffer]
 
 PRODUCE = 0
 ZSTD_SINCE = 7
@@ -27,8 +24,10 @@ class Likeness:
 
     __slots__ = (
         "_acks",
+        "_acl",
         "_acl_version",
         "_call",
+        "_client",
         "_form",
         "_head_end",
         "_principal",
@@ -51,75 +50,80 @@ class Likeness:
         self._call = call
         self._form = form
         self._head_end = response_head(0, PRODUCE, call.version)[4:]
+        self._client = call.client
         self._principal = call.client.principal
-        self._acl_version = call.broker.permissions.acl.version
+        self._acl = call.broker.permissions.acl
+        self._acl_version = self._acl.version
 
     def batch(self, frame: memoryview) -> memoryview | None:
         """Return the batch of a request like this one, or None if it must be looked at."""
-        call = self._call
         if (
             self.partition.is_closed
-            or call.client.principal is not self._principal
-            or call.broker.permissions.acl.version != self._acl_version
+            or self._client.principal is not self._principal
+            or self._acl.version != self._acl_version
         ):
             return None
         return self._form.batch(frame)
 
-    def head(self, frame: memoryview) -> bytes:
-        """Return what stands before the answer to a request."""
-        return bytes(frame[_CORRELATION]) + self._head_end
-
-    def gather(self, batch: memoryview, asker: Asker, place: Any, gathering: Gathering) -> None:
+    def gather(self, repeated: "Repeated", batch: memoryview, gathering: Gathering) -> None:
         """Have a batch appended at the end of the turn."""
-        batches = ((self.partition, batch),)
-        gathering.add(
-            Repeated(self, asker, place), batches, is_quorum_needed=self._acks == ACKS_ALL
-        )
+        gathering.add(repeated, self.partition, batch, is_quorum_needed=self._acks == ACKS_ALL)
 
-    def append(self, batch: memoryview) -> Buffers | asyncio.Future[Buffers | None]:
+    def append(self, repeated: "Repeated", batch: memoryview) -> None:
         """Append a batch now, and answer."""
         result: Appended | ChordMQError
         try:
             result = self.partition.append(batch, is_quorum_needed=self._acks == ACKS_ALL)
         except ChordMQError as error:
             result = error
-        return self.answer(result)
+        self.answer(repeated, result)
 
-    def answer(self, result: Appended | ChordMQError) -> Buffers | asyncio.Future[Buffers | None]:
+    def answer(self, repeated: "Repeated", result: Appended | ChordMQError) -> None:
         """Answer a request, now or when its batch is committed."""
-        call, future = self._call, None
+        future = None
         if not isinstance(result, ChordMQError):
-            future = appended(call, self._acks, self.partition, result)
+            future = appended(self._call, self._acks, self.partition, result)
             if future is None:
                 offsets = result.base_offset, result.append_time_ms, result.start_offset
-                return [self._form.answer(*offsets)]
+                repeated.buffers = [self._form.answer(repeated.correlation, *offsets)]
+                repeated.is_ready = True
+                return
+        repeated.head = repeated.correlation + self._head_end
+        repeated.asker.fill(repeated, self._explained(result, future))
+
+    def _explained(
+        self, result: Appended | ChordMQError, future: asyncio.Future[None] | None
+    ) -> Buffers | asyncio.Future[Buffers | None]:
+        """Return the answer for a batch that was refused or has to wait."""
         answer = PartitionAnswer(*self._row)
         if isinstance(result, ChordMQError):
-            fail(call, answer, result)
+            fail(self._call, answer, result)
         else:
             fill_in(answer, result)
         waits = [] if future is None else [(answer, future)]
-        return answered(call, [answer], waits, self._timeout_ms)
+        return answered(self._call, [answer], waits, self._timeout_ms)
 
 
-class Repeated:
-    """A request like another; see `gathering.Request`."""
+class Repeated(Answer):
+    """A request like another, and the place of its answer; see `gathering.Request`."""
 
-    __slots__ = ("_like", "_place", "_result", "asker")
+    __slots__ = ("_like", "asker", "correlation")
 
-    def __init__(self, like: Likeness, asker: Asker, place: Any) -> None:
+    def __init__(self, like: Likeness, asker: Asker, frame: memoryview) -> None:
+        self.header = like.header
+        self.head = None
+        self.buffers = None
+        self.is_ready = False
+        self.correlation = bytes(frame[_CORRELATION])
         self._like = like
-        self._place = place
-        self._result: Appended | ChordMQError
         self.asker = asker
 
     def took(self, _: int, result: Appended | ChordMQError) -> None:
-        """Take note of what became of the batch."""
-        self._result = result
+        """Answer, as the one batch has come to lie somewhere or was refused."""
+        self._like.answer(self, result)
 
     def end(self) -> None:
-        """Hand the answer over, or the future for it."""
-        self.asker.fill(self._place, self._like.answer(self._result))
+        """Do nothing more."""
 
 
 def remember(call: Call, frame: memoryview, request: ProduceRequest, partition: Partition) -> None:
