@@ -3,7 +3,6 @@
 import asyncio
 import math
 import struct
-from collections import deque
 from collections.abc import Coroutine
 from functools import partial
 from itertools import takewhile
@@ -50,9 +49,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._listener = front.listener
         self._answer = front.answer or answer
         self._reader = FrameReader(front.listener.settings.frame_size_max)
-        self._frames: deque[memoryview] = deque()
-        self._answers: deque[Answer] = deque()
-        self._work_under_way: set[asyncio.Future[Buffers | None]] = set()
+        # An empty deque takes 600 bytes and a set 200: with 10,000 clients, 15 MB.
+        self._frames: list[memoryview] = []
+        """Requests that have arrived and are not begun, the next one last."""
+        self._answers: list[Answer] = []
+        self._work_under_way: dict[asyncio.Future[Buffers | None], None] = {}
         self._transport: asyncio.Transport
         self._client = Client(host="")
         self._quotas = front.broker.permissions.quotas
@@ -102,7 +103,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             # More bytes of a request that has begun do not count: it could trickle in for ever.
             self.last_active_s = self._listener.clock.monotonic_s()
         if frames:
-            self._frames.extend(frames)
+            frames.reverse()
+            self._frames = frames + self._frames if self._frames else frames
             self._work()
         if self._held or self._is_full or reader.held:
             self._account()
@@ -228,7 +230,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         has_more = True
         while has_more:
             while frames and self._may_begin():
-                self._begin(frames.popleft())
+                self._begin(frames.pop())
             if (answers and answers[0].is_ready) or self._quotas.limits:
                 self._send()
             has_more = bool(frames) and self._may_begin()  # sending may have made room
@@ -338,7 +340,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     ) -> None:
         if not isinstance(result, asyncio.Future):
             result = self._listener.tasks.create_task(self._guarded(result, place.header))
-        self._work_under_way.add(result)
+        self._work_under_way[result] = None
         if not api.is_pipelined:
             self._blocker = place
         result.add_done_callback(partial(self._finished, place))
@@ -357,7 +359,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return None
 
     def _finished(self, place: Answer, work: asyncio.Future[Buffers | None]) -> None:
-        self._work_under_way.discard(work)
+        self._work_under_way.pop(work, None)
         if self._is_closed or work.cancelled():
             return
         place.buffers = work.result()
@@ -375,7 +377,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._quotas.limits:
             self._charge()
         while answers and answers[0].is_ready:
-            place = answers.popleft()
+            place = answers.pop(0)
             if place is self._blocker:
                 self._blocker = None
             if place.buffers is not None:
