@@ -12,6 +12,7 @@ import pytest
 from chordmq.clock import ManualClock
 from chordmq.errors import OffsetOutOfRange
 from chordmq.records.record import NewRecord, build_batch
+from chordmq.storage.tail import UNREAD_MAX
 from tests.storage.logs import SMALL, append, batch, crash, disk, everything, headers_of
 
 
@@ -98,6 +99,31 @@ def test_reads_go_on_from_the_files_into_memory(tmp_path: Path) -> None:
         (*_, last) = headers_of(log.read(0, 1 << 20))
         assert last.next_offset == 100
         assert [record.value for record in everything(log, max_bytes=700)] == values(100)
+        log.close()
+
+
+@pytest.mark.parametrize("start", [0, 99, 100])
+def test_who_reads_up_to_the_end_follows_the_log(tmp_path: Path, start: int) -> None:
+    """A6: from files, from memory or without finding anything."""
+    with disk(tmp_path, tail_bytes=10_000) as d:
+        log = d.log()
+        for value in values(100):
+            append(log, batch(value))
+        log._tail._unread = UNREAD_MAX
+        log.read(start, 1 << 20)
+        assert log._tail._unread == 0
+        log.close()
+
+
+def test_who_stops_before_the_end_does_not_follow_the_log(tmp_path: Path) -> None:
+    """A6: one who reads old records needs none of the newest in memory."""
+    with disk(tmp_path, tail_bytes=10_000) as d:
+        log = d.log()
+        for value in values(100):
+            append(log, batch(value))
+        log._tail._unread = UNREAD_MAX
+        log.read(0, 100)
+        assert log._tail._unread == UNREAD_MAX
         log.close()
 
 

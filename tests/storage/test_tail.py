@@ -4,7 +4,7 @@ import tracemalloc
 
 from chordmq.clock import ManualClock
 from chordmq.records.batch import place
-from chordmq.storage.tail import CHUNK_OVERHEAD, NOTHING, Tail, TailBudget
+from chordmq.storage.tail import CHUNK_OVERHEAD, NOTHING, UNREAD_MAX, Tail, TailBudget
 from tests.storage.logs import batch, headers_of
 
 
@@ -57,6 +57,26 @@ def test_a_chunk_larger_than_the_budget_leaves_its_tail_empty() -> None:
     tail.add(0, 1, chunk(0, 1))
     tail.add(1, 2, chunk(1, 1, size=5000))
     assert (tail.start, other.start) == (NOTHING, 0)
+
+
+def test_a_log_that_nobody_follows_keeps_little() -> None:
+    """A6: the newest records are in memory, more of them as long as somebody reads them."""
+    tail = Tail(TailBudget(100 * UNREAD_MAX, ManualClock()))
+
+    def write(first: int, end: int) -> None:
+        for offset in range(first, end):
+            tail.add(offset, offset + 1, chunk(offset, 1, size=UNREAD_MAX // 4))
+
+    write(0, 20)
+    assert tail.start == 17
+    tail.followed()
+    write(20, 23)
+    assert tail.start == 17
+    assert offsets(tail.read(20, 1, 23)) == [20]
+    write(23, 26)
+    assert tail.start == 17
+    write(26, 27)
+    assert tail.start == 24
 
 
 def test_old_chunks_go_by_age() -> None:

@@ -179,6 +179,7 @@ class Log:
             )
         limit = self.end_offset if limit is None else min(limit, self.end_offset)
         if offset >= limit:
+            self._tail.followed()
             return []
         if offset >= self._tail.start:
             return self._tail.read(offset, max_bytes, limit)

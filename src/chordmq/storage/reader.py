@@ -52,6 +52,8 @@ class Reader:
                 return views
         if room > 0 and self._tail.start <= offset < limit:
             views += self._tail.read(offset, room, limit, at_least_one=not views)
+        elif offset >= limit:
+            self._tail.followed()
         return views
 
     def number_of(self, offset: int) -> int:
