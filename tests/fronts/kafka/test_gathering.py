@@ -11,6 +11,7 @@ from chordmq.broker.partition import Partition
 from chordmq.codecs.kafka import schema
 from chordmq.codecs.kafka.messages.fetch import FetchResponse
 from chordmq.fronts.kafka.call import KafkaFront
+from chordmq.fronts.kafka.connection import KafkaConnection
 from chordmq.fronts.kafka.gathering import SMALL
 from tests.fronts.kafka.wire import (
     FETCH_VERSION,
@@ -46,6 +47,29 @@ async def test_the_requests_of_a_turn_share_a_write(
     assert answers == [(0, number) for number in range(10)]
     assert stored(partition) == [b"%d" % number for number in range(10)]
     assert len(writes) == 1
+
+
+async def test_the_answers_that_a_flush_makes_ready_are_sent_together(
+    broker: Broker, front: KafkaFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C11: ten requests under way on a connection cost one call, not ten."""
+    await broker.topics.create("safe", 1, 1, {"flush": "disk"})
+    sent: list[int] = []
+    send = KafkaConnection._send
+
+    def counted(connection: KafkaConnection) -> None:
+        before = len(connection._answers)
+        send(connection)
+        sent.append(before - len(connection._answers))
+
+    async with connected(front) as wire:
+        with monkeypatch.context() as patch:
+            patch.setattr(KafkaConnection, "_send", counted)
+            requests = (produce("safe", b"%d" % number, acks=-1) for number in range(10))
+            await wire.send(b"".join(requests))
+            answers = [await answered(wire) for _ in range(10)]
+    assert answers == [(0, number) for number in range(10)]
+    assert sent == [10]
 
 
 @pytest.mark.parametrize("acks", [1, -1])

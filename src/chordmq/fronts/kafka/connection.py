@@ -29,6 +29,8 @@ log = get_logger(__name__)
 
 PIPELINE_MAX = 64
 WRITE_BUFFER_HIGH = 64 * 1024
+JOINED_MAX = 16 * 1024
+"""Bytes of answers that are copied together, as one piece is sent with less ado than several."""
 
 BARE = RequestHeader(SASL_AUTHENTICATE, 0, 0, None, 0)
 """Stands for the request that a bare SASL message does not have."""
@@ -368,7 +370,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._blocker = None
         if place.header.api_key == SASL_AUTHENTICATE:
             self._heed_login()
-        self._work()
+        gathering = self._front.gathering
+        if gathering is not None and len(self._answers) > 1 and place.header.api_key == PRODUCE:
+            gathering.let_proceed(self)  # one flush may have made many answers ready
+        else:
+            self._work()
 
     def _send(self) -> None:
         """Send the answers that are ready, up to the first that is not."""
@@ -386,9 +392,12 @@ class KafkaConnection(asyncio.BufferedProtocol):
                     out.append(_SIZE.pack(size) + place.head)
                 out.extend(place.buffers)
         if out and not self._is_closed:
-            self._front.bytes_out += sum(map(len, out))
+            size = sum(map(len, out))
+            self._front.bytes_out += size
             if len(out) == 1:
                 self._transport.write(out[0])
+            elif size <= JOINED_MAX:
+                self._transport.write(b"".join(out))
             else:
                 self._transport.writelines(out)
 

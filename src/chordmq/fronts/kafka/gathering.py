@@ -96,8 +96,17 @@ class Gathering:
             self.write()
             self._is_quorum_needed = is_quorum_needed
         if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._end_turn)
+            self._schedule()
+
+    def let_proceed(self, asker: Asker) -> None:
+        """Let a client go on at the end of the turn, because more of its answers may come in it."""
+        self._askers[asker] = None
+        if not self._is_due:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._is_due = True
+        asyncio.get_running_loop().call_soon(self._end_turn)
 
     def _put(self, request: Request, number: int, partition: Partition, batch: memoryview) -> None:
         self._size += len(batch)
