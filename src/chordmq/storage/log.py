@@ -178,10 +178,7 @@ class Log:
                 f"{self.name} has offsets {self.start_offset} to {self.end_offset}, not {offset}"
             )
         limit = self.end_offset if limit is None else min(limit, self.end_offset)
-        if offset >= limit:
-            self._tail.followed()
-            return []
-        if offset >= self._tail.start:
+        if self._tail.start <= offset < limit:
             return self._tail.read(offset, max_bytes, limit)
         return self._reader.read(offset, max_bytes, limit)
 
