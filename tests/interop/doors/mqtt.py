@@ -52,7 +52,13 @@ def _connected(node: RunningNode) -> Iterator[tuple[paho.Client, queue.Queue[pah
     messages: queue.Queue[paho.MQTTMessage] = queue.Queue()
     client.on_message = lambda client, data, message: messages.put(message)
     ready: queue.Queue[None] = queue.Queue()
-    client.on_connect = lambda *_: ready.put(None)
+
+    def on_connect(client: paho.Client, data: Any, flags: Any, reason: Any, _: Any) -> None:
+        # A cluster that has just begun may still be busy; paho tries again by itself.
+        if not reason.is_failure:
+            ready.put(None)
+
+    client.on_connect = on_connect
     client.connect(*node.mqtt_address)
     client.loop_start()
     try:
