@@ -28,6 +28,7 @@ from benchmarks.recovery import Starter, recovery
 from benchmarks.replicated import replicated
 from benchmarks.secured import secured
 from benchmarks.session import CountMismatch, Profile, Sample, Session
+from benchmarks.settle import settle
 from benchmarks.sockets import SPARE_FILES, allow_files
 from benchmarks.spark import spark
 from benchmarks.wire import WireError
@@ -159,7 +160,7 @@ def _measure(contenders: list[Contender], profile: Profile, options: argparse.Na
 
 def _run_session(contender: Contender, cases: list[Case], profile: Profile) -> None:
     with _directory() as directory:
-        os.sync()  # or one would start while the disk still writes what the other has left
+        settle(directory)  # or one would start while the disk works on what the other has left
         try:
             peer = contender.start(directory, ())
         except FAILURES as failure:
