@@ -20,6 +20,7 @@ from benchmarks import report
 from benchmarks.archive import archive
 from benchmarks.cases import CASES, Case
 from benchmarks.load import LoadFailed
+from benchmarks.memory import PageCache, page_cache
 from benchmarks.peers import ROOT, PeerFailed, kafka_libs, start_chordmq, start_kafka
 from benchmarks.pipeline import pipeline
 from benchmarks.pipes import pipe
@@ -148,19 +149,25 @@ def _measure(contenders: list[Contender], profile: Profile, options: argparse.Na
     if wanted - {"start", "idle", *ALONE}:
         cases = [case for case in CASES if case.name in wanted | {"warm_up"}]
     rounds = options.rounds or profile.rounds
-    for number in range(rounds if cases else 0):
-        for contender in contenders if number % 2 == 0 else contenders[::-1]:
-            console.rule(f"round {number + 1} of {rounds}: {contender.name}")
-            _run_session(contender, cases, profile)
+    WORK.mkdir(parents=True, exist_ok=True)
+    with page_cache(WORK / "page-cache") as cache:
+        for number in range(rounds if cases else 0):
+            for contender in contenders if number % 2 == 0 else contenders[::-1]:
+                console.rule(f"round {number + 1} of {rounds}: {contender.name}")
+                _run_session(contender, cases, profile, cache)
     for name in ALONE:
         for contender in contenders if name in wanted else ():
             console.rule(f"{name}: {contender.name}")
             _run_alone(contender, name, profile)
 
 
-def _run_session(contender: Contender, cases: list[Case], profile: Profile) -> None:
+def _run_session(
+    contender: Contender, cases: list[Case], profile: Profile, cache: PageCache
+) -> None:
     with _directory() as directory:
+        console.print("  waiting for the disk, and filling memory that nobody uses")
         settle(directory)  # or one would start while the disk works on what the other has left
+        cache.fill()  # and would write into memory that the other has just given back
         try:
             peer = contender.start(directory, ())
         except FAILURES as failure:
