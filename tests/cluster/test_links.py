@@ -1,6 +1,7 @@
 """Links between nodes: real sockets, in one process."""
 
 import asyncio
+from collections.abc import Awaitable
 
 import pytest
 
@@ -243,3 +244,35 @@ async def test_a_node_that_only_hung_up_has_not_ended() -> None:
         await link.ended.wait()
         await until_connected(one, two)
         assert refused == []
+
+
+async def test_a_node_that_shuts_down_begins_no_more_work() -> None:
+    """Work under way may take its time to end; what is asked meanwhile is not begun."""
+    async with linked(2) as (one, two):
+        asked: asyncio.Queue[bytes] = asyncio.Queue()
+        is_told, may_end = asyncio.Event(), asyncio.Event()
+
+        async def slow_to_end(caller: Caller, body: memoryview) -> Body:
+            asked.put_nowait(bytes(body))
+            try:
+                await asyncio.Event().wait()
+            finally:
+                is_told.set()
+                await may_end.wait()
+            return ()
+
+        one.links.answer(Kind.FORWARD, slow_to_end)
+        await until_connected(one, two)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_is_down(two.links.ask(1, Kind.FORWARD, [b"first"], 60)))
+            assert await asked.get() == b"first"
+            tasks.create_task(one.close())
+            await is_told.wait()
+            await _is_down(two.links.ask(1, Kind.FORWARD, [b"second"], 60))
+            may_end.set()
+        assert asked.empty()
+
+
+async def _is_down(asking: Awaitable[memoryview]) -> None:
+    with pytest.raises(LinkDown):
+        await asking

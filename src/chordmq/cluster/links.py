@@ -154,19 +154,19 @@ class Links:
 
     async def run(self) -> None:
         """Dial, redial and watch the links until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
                 for peer in self.peers.values():
                     self._begin_to_dial(peer)
                 while True:
                     await asyncio.sleep(CHECK_INTERVAL_S)
                     self._check_silence()
-        finally:
-            self._tasks = None
-            for peer in self.peers.values():
-                if peer.link is not None:
-                    peer.link.close("the node is shutting down")
+            finally:  # before the work under way has ended: none may be begun meanwhile
+                self._tasks = None
+                for peer in self.peers.values():
+                    if peer.link is not None:
+                        peer.link.close("the node is shutting down")
 
     async def _link(self, broker: int, timeout_s: float) -> Link:
         peer = self.peers.get(broker)

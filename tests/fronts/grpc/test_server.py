@@ -10,6 +10,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
+from tests.conftest import StartNode
 from tests.fronts.grpc.client import pb, services
 from tests.fronts.rpc.clients import doors
 from tests.running_node import RunningNode
@@ -61,6 +62,27 @@ async def test_a_call_ends_at_its_deadline(node: RunningNode, name: str) -> None
             with pytest.raises(grpc.aio.AioRpcError) as end:
                 await call.read()
             assert end.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+@pytest.mark.parametrize("speaks", [True, False])
+async def test_a_stream_that_is_refused_says_why(
+    start_node: StartNode, name: str, *, speaks: bool
+) -> None:
+    """Both to a client that has sent its first request and to one that sends nothing."""
+    node = start_node({"grpc.subscriptions_max": "1"})
+    async with grpc.aio.insecure_channel(target(node)) as channel:
+        stub = services.ChordMQStub(channel)
+        await stub.CreateTopic(pb.CreateTopicRequest(name=name))
+        first = stub.Subscribe()
+        await first.write(pb.SubscribeRequest(wanted=pb.Wanted(topic=name)))
+        assert (await first.read()).WhichOneof("response") == "subscribed"
+        second = stub.Subscribe()
+        if speaks:
+            await second.write(pb.SubscribeRequest(wanted=pb.Wanted(topic=name)))
+        with pytest.raises(grpc.aio.AioRpcError, match=r"grpc\.subscriptions_max") as refusal:
+            await second.read()
+        assert refusal.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        first.cancel()
 
 
 async def test_a_subscription_goes_on_after_the_clients_last_word(

@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import grpc
@@ -38,6 +38,8 @@ CALLS_MAX = 1_000
 """Calls of one connection at the same time."""
 FOR_EVER_S = 3600.0
 CLOSE_TIMEOUT_S = 1.0
+FIRST_REQUEST_TIMEOUT_S = 1.0
+"""How long the refusal of a stream waits for what its client is about to send."""
 
 Context = Any
 """What the library knows of a call."""
@@ -111,7 +113,12 @@ class GrpcServer:
 
     def _streaming(self, method: Streaming, kind: Any) -> Any:
         async def handle(requests: Any, context: Context) -> None:
-            async with _answered(context), self._session(context, lasts=True) as session:
+            async with _answered(context), AsyncExitStack() as stack:
+                try:
+                    session = await stack.enter_async_context(self._session(context, lasts=True))
+                except ChordMQError:
+                    await _heard_out(context)
+                    raise
                 one_at_a_time = asyncio.Lock()
 
                 async def read() -> Any:
@@ -176,6 +183,16 @@ async def _answered(context: Context) -> AsyncIterator[None]:
     except Exception:
         log.exception("call failed", listener="grpc")
         await context.abort(grpc.StatusCode.INTERNAL, "a fault of this node; its log says more")
+
+
+async def _heard_out(context: Context) -> None:
+    """Take a client's first request before its stream is refused.
+
+    A Python client whose first write finds the stream ended says INTERNAL, not what we said.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(FIRST_REQUEST_TIMEOUT_S):
+            await context.read()
 
 
 def _parsed(kind: Any, data: bytes) -> Any:
