@@ -6,19 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chordmq.codecs.frames import FIRST_SIZE_MAX, FrameReader, SmallFrameReader
+from chordmq.codecs.frames import FIRST_SIZE_MAX, FrameReader, SmallFrameReader, own
 from chordmq.errors import DecodeError
 
 
-def feed(reader: FrameReader, data: bytes, chunk: int) -> list[bytes]:
+def feed(reader: FrameReader, data: bytes, chunk: int, *, is_lent: bool = False) -> list[bytes]:
     """Receive the data as a socket would: never more at once than there is room or `chunk`."""
     frames = []
     position = 0
+    receive = reader.lent if is_lent else reader.received
     while position < len(data):
         room = reader.room()
         count = min(len(room), chunk, len(data) - position)
         room[:count] = data[position : position + count]
-        frames += [bytes(frame) for frame in reader.received(count)]
+        frames += [bytes(frame) for frame in receive(count)]
         position += count
     return frames
 
@@ -27,11 +28,27 @@ def framed(payload: bytes) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
-@given(st.lists(st.binary(max_size=300), max_size=8), st.integers(1, 400))
-def test_any_chunking_gives_the_same_frames(payloads: list[bytes], chunk: int) -> None:
+@given(st.lists(st.binary(max_size=300), max_size=8), st.integers(1, 400), st.booleans())
+def test_any_chunking_gives_the_same_frames(
+    payloads: list[bytes], chunk: int, is_lent: bool
+) -> None:
     reader = FrameReader(frame_size_max=1000)
-    assert feed(reader, b"".join(map(framed, payloads)), chunk) == payloads
+    stream = b"".join(map(framed, payloads))
+    assert feed(reader, stream, chunk, is_lent=is_lent) == payloads
     assert not reader.is_partial
+
+
+def test_only_a_frame_of_ones_own_stays_when_others_receive() -> None:
+    one, other = FrameReader(1000), FrameReader(1000)
+    stream = framed(b"first") + framed(b"second")
+    one.room()[: len(stream)] = stream
+    first, second = one.lent(len(stream))
+    first = own(first)
+    other.room()[: len(stream)] = bytes(len(stream))
+    assert other.received(4) == [memoryview(b"")]
+    assert bytes(first) == b"first"
+    assert bytes(second) == bytes(len(b"second"))
+    assert own(first) is first
 
 
 def test_a_frame_larger_than_the_shared_buffer_comes_out_whole() -> None:

@@ -59,15 +59,25 @@ def batch(
     return build_batch(records, compression=compression)
 
 
-def append(log: Log, *batches: bytearray, epoch: int = 0) -> None:
-    """Give the batches the next offsets and append them with one write."""
+def append(log: Log, *batches: bytearray, epoch: int = 0, is_lent: bool = False) -> None:
+    """Give the batches the next offsets and append them with one write.
+
+    Those that are lent lie in several places, and are something else afterwards.
+    """
     offset, headers, data = log.end_offset, [], bytearray()
     for one in batches:
         place(memoryview(one), 0, offset, epoch)
         headers.append(read_header(one))
         offset = headers[-1].next_offset
         data += one
-    log.append(memoryview(data), headers)
+    if not is_lent:
+        log.append([memoryview(data)], headers)
+        return
+    try:
+        log.append([memoryview(one) for one in batches], headers, is_lent=True)
+    finally:
+        for one in batches:
+            one[:] = bytes(len(one))
 
 
 def headers_of(views: Sequence[memoryview]) -> list[BatchHeader]:

@@ -16,7 +16,7 @@ def test_it_is_empty_and_refuses_to_be_read_or_written(tmp_path: Path) -> None:
     assert log.begin_flush() is None
     assert log.begin_compaction() is None
     for refused in (
-        lambda: log.append(memoryview(b""), []),
+        lambda: log.append([memoryview(b"")], []),
         lambda: log.read(0, 100),
         lambda: log.epoch_end(0),
         lambda: log.offset_for_time(0),

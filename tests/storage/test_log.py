@@ -127,6 +127,22 @@ def test_who_stops_before_the_end_does_not_follow_the_log(tmp_path: Path) -> Non
         log.close()
 
 
+@pytest.mark.parametrize("tail_bytes", [1, 1 << 20])
+def test_batches_that_are_lent_are_written_and_kept_as_they_were(
+    tmp_path: Path, tail_bytes: int
+) -> None:
+    """A6: their memory is used again at once; readers of files and of memory do not notice."""
+    with disk(tmp_path, tail_bytes=tail_bytes) as d:
+        log = d.log()
+        for start in range(0, 90, 3):
+            append(log, *map(batch, values(90)[start : start + 3]), is_lent=True)
+        assert [record.value for record in everything(log)] == values(90)
+        log.close()
+        log = d.log()
+        assert [record.value for record in everything(log)] == values(90)
+        log.close()
+
+
 def test_memory_retention_drops_records_from_memory_only(tmp_path: Path) -> None:
     """A6: past the memory retention records come from disk."""
     clock = ManualClock()

@@ -39,6 +39,8 @@ logger = get_logger(__name__)
 NO_EPOCH = -1
 Joined = tuple[int, memoryview, BatchHeader]
 """A batch that is written together with others; the number is its place among the results."""
+JOINED_MAX = 16 * 1024
+"""Bytes of a batch that is copied to be written together with others; a larger one stays apart."""
 SNAPSHOT_BYTES = 4 << 20
 """Of the log without a snapshot of its producers, which a start has to read."""
 
@@ -137,13 +139,16 @@ class Partition(Audience):
                 last = known + header.last_offset_delta
                 return Appended(known, last + 1, append_time_ms, start_offset)
         self._place(data, header, self.log.end_offset)
-        self._write(data, [header])
+        self._write([data], [header])
         return Appended(header.base_offset, header.next_offset, append_time_ms, start_offset)
 
     def append_together(
         self, batches: Sequence[memoryview], *, is_quorum_needed: bool
     ) -> list[Appended | ChordMQError]:
-        """Append batches of several clients by one write; each is taken or refused by itself."""
+        """Append batches of several clients by one write; each is taken or refused by itself.
+
+        Their memory may be used again when this returns.
+        """
         results: list[Appended | ChordMQError] = []
         run: list[Joined] = []
         producers: set[int] = set()
@@ -188,8 +193,11 @@ class Partition(Audience):
         """Write batches that have their offsets, and forget them; return where the log ends."""
         if run:
             numbers, batches, headers = zip(*run, strict=True)
+            is_lent = sum(map(len, batches)) > JOINED_MAX * len(batches)
+            if not is_lent:
+                batches = (memoryview(b"".join(batches)),)
             try:
-                self._write(memoryview(b"".join(batches)), headers)
+                self._write(batches, headers, is_lent=is_lent)
             except ChordMQError as error:
                 for number in numbers:
                     results[number] = error
@@ -229,7 +237,7 @@ class Partition(Audience):
         data = memoryview(build_marker(marker, self._shared.clock.now_ms()))
         header = read_header(data)
         self._place(data, header, self.log.end_offset)
-        self._write(data, [header], marker)
+        self._write([data], [header], marker)
         return header.next_offset
 
     def _check_writable(self, is_quorum_needed: bool) -> None:
@@ -255,11 +263,16 @@ class Partition(Audience):
         place(data, 0, base_offset, self.leader_epoch)
 
     def _write(
-        self, data: memoryview, headers: Sequence[BatchHeader], marker: Marker | None = None
+        self,
+        pieces: Sequence[memoryview],
+        headers: Sequence[BatchHeader],
+        marker: Marker | None = None,
+        *,
+        is_lent: bool = False,
     ) -> None:
         """Write batches that follow the log's end, and remember them once they are in it."""
         try:
-            self.log.append(data, headers)
+            self.log.append(pieces, headers, is_lent=is_lent)
         except (DiskFull, StorageFailed) as error:
             self._shared.report(error)
             self._give_up(error)
@@ -317,7 +330,7 @@ class Partition(Audience):
             self.cut(base_offset)
         if base_offset != self.log.end_offset:
             raise CorruptBatch(f"{base_offset} does not follow {self.log.end_offset}")
-        self.log.append(records, [header for _, header in batches])
+        self.log.append([records], [header for _, header in batches])
         if self._shared.copied is not None:
             self._shared.copied(self.topic, records)
         for position, header in batches:

@@ -1,7 +1,7 @@
-"""Cuts a byte stream into length-prefixed frames, each in a buffer of its own.
+"""Cuts a byte stream into length-prefixed frames.
 
-All idle connections share one receive buffer: a connection owns memory only while a frame of it is
-half received, and that memory grows with what has really arrived, not with what the peer announced.
+All connections share one receive buffer: a connection owns memory only while a frame of it is half
+received, and that memory grows with what has really arrived, not with what the peer announced.
 """
 
 import struct
@@ -9,7 +9,7 @@ import struct
 from chordmq.errors import DecodeError
 
 PREFIX_SIZE = 4
-SHARED_SIZE = 256 * 1024
+SHARED_SIZE = 512 * 1024
 FIRST_SIZE_MAX = 1024 * 1024
 
 _PREFIX = struct.Struct(">i")
@@ -49,6 +49,13 @@ class FrameReader:
 
     def received(self, count: int) -> list[memoryview]:
         """Take note of `count` bytes put into `room()`; return the frames they complete."""
+        return [own(frame) for frame in self.lent(count)]
+
+    def lent(self, count: int) -> list[memoryview]:
+        """Do the same, but leave the frames where they are, in the buffer that all share.
+
+        Whoever has not done with one when the next bytes are received makes it its `own`.
+        """
         if self._frame is not None:
             return self._received_frame(count)
         if self._prefix_filled:
@@ -84,7 +91,7 @@ class FrameReader:
                 self._filled = count - start
                 self._frame[: self._filled] = _shared[start:count]
                 return frames
-            frames.append(memoryview(bytearray(_shared[start:end])))
+            frames.append(_shared[start:end])
             position = end
         if position < count:
             self._prefix_filled = count - position
@@ -110,6 +117,11 @@ class FrameReader:
     def _take_empty(self) -> list[memoryview]:
         """Return the frame just begun if it is complete already, because it is empty."""
         return [self._take()] if self._frame is not None and self._size == 0 else []
+
+
+def own(data: memoryview) -> memoryview:
+    """Return the bytes of a frame where nobody else receives any."""
+    return memoryview(bytearray(data)) if data.obj is _shared.obj else data
 
 
 class SmallFrameReader:

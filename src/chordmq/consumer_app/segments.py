@@ -58,7 +58,7 @@ class Segments:
                 batches.append(batch)
                 end = read_header(batch).next_offset
             data = memoryview(b"".join(batches))
-            log.append(data, [read_header(batch) for batch in batches])
+            log.append([data], [read_header(batch) for batch in batches])
 
     def flush(self) -> None:
         """Bring everything to the disk; queries go on meanwhile."""

@@ -45,7 +45,9 @@ class AbsentLog(Log):
         """Return no damage."""
         return ()
 
-    def append(self, data: memoryview, headers: Sequence[BatchHeader]) -> None:
+    def append(
+        self, pieces: Sequence[memoryview], headers: Sequence[BatchHeader], *, is_lent: bool = False
+    ) -> None:
         """Refuse."""
         raise self._elsewhere()
 

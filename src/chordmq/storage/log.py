@@ -117,29 +117,33 @@ class Log:
         """Return an iterator that reads a sealed segment in any thread and raises at damage."""
         return segment.scan(epochs=self._epochs.copy())
 
-    def append(self, data: memoryview, headers: Sequence[BatchHeader]) -> None:
+    def append(
+        self, pieces: Sequence[memoryview], headers: Sequence[BatchHeader], *, is_lent: bool = False
+    ) -> None:
         """Write whole batches that were checked and given the next offsets of this log.
 
-        The bytes stay in memory for readers, so the caller must not change them afterwards. On a
-        full or failing disk nothing is appended, and the log can be used further.
+        The bytes stay in memory for readers, so the caller must not change them afterwards, unless
+        they are only lent. On a full or failing disk nothing is appended, and the log can be used
+        further.
         """
+        size = sum(map(len, pieces))
         last = headers[-1]
         assert headers[0].base_offset == self.end_offset, "batches must continue the log"
         if self.fault:
             raise StorageFailed(self.fault)
-        self._make_room(len(data), last.next_offset)
+        self._make_room(size, last.next_offset)
         active, base_offset = self._active, self.end_offset
         try:
-            active.append(data, headers, self.settings.index_interval_bytes)
+            active.append(pieces, headers, self.settings.index_interval_bytes)
         except OSError as error:
             self.fault = f"cannot undo a failed write of {active.path}: {error}"
             raise StorageFailed(self.fault) from error
         if last.leader_epoch != self._epochs.latest:
             self._note_epochs(headers)
         self.end_offset = active.next_offset
-        self.size += len(data)
-        self._bytes_since_checkpoint += len(data)
-        self._tail.add(base_offset, self.end_offset, data)
+        self.size += size
+        self._bytes_since_checkpoint += size
+        self._tail.add(base_offset, self.end_offset, pieces, is_lent=is_lent)
 
     def _make_room(self, size: int, next_offset: int) -> None:
         """Begin a new segment if the active one is full or old."""

@@ -123,18 +123,29 @@ class Segment:
             path_of(self.directory, self.base_offset, TIME_INDEX_SUFFIX),
         )
 
-    def append(self, data: memoryview, headers: Sequence[BatchHeader], index_interval: int) -> None:
+    def append(
+        self, pieces: Sequence[memoryview], headers: Sequence[BatchHeader], index_interval: int
+    ) -> None:
         """Write the batches with one call; on failure the file is as it was."""
         assert self.fd is not None
         try:
-            written = os.write(self.fd, data)
-            while written < len(data):  # only a full disk writes in part; the next call says why
-                written += os.write(self.fd, data[written:])
+            if len(pieces) == 1:
+                written = os.write(self.fd, pieces[0])
+            else:
+                written = os.writev(self.fd, pieces)
+            if written < sum(map(len, pieces)):
+                self._write_rest(memoryview(b"".join(pieces))[written:])
         except OSError as error:
             os.ftruncate(self.fd, self.size)
             raise files.write_fault(self.path, error) from error
         for header in headers:
             self.note(header, index_interval)
+
+    def _write_rest(self, data: memoryview) -> None:
+        """Go on after a write in part, which only a full disk does; the next call says why."""
+        assert self.fd is not None
+        while data:
+            data = data[os.write(self.fd, data) :]
 
     def note(self, header: BatchHeader, index_interval: int) -> None:
         """Take the batch that stands at the end of the file into account."""

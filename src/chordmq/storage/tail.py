@@ -1,13 +1,13 @@
 """The in-memory tail: the newest batches of every log, bounded in bytes over the whole node.
 
-A log that nobody follows keeps little of them: its buffers are then used again while they lie in
-the processor's cache, which makes writing it up to a quarter faster.
+A log that nobody follows keeps none: what is appended to it is then written from where it was
+received, and the memory it was received into is used again while it lies in the processor's cache.
 """
 
 import struct
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from chordmq.clock import Clock
 from chordmq.records.batch import LENGTH_END
@@ -19,8 +19,8 @@ _STALE_MIN = 1024
 _VIEWS_MAX = 64
 CHUNK_OVERHEAD = 700
 """Bytes that a chunk takes besides its data, measured; for single records it is most of it."""
-UNREAD_MAX = 1 << 20
-"""Bytes that a log keeps at most while nobody has read up to its end for as many."""
+UNREAD_MAX = 4 << 20
+"""Bytes that are appended, with nobody reading up to the end, until a log counts as unfollowed."""
 NOTHING = 2**63 - 1
 """The start of an empty tail: no offset lies at or after it."""
 
@@ -86,40 +86,39 @@ class TailBudget:
 class Tail:
     """The newest batches of one log."""
 
-    __slots__ = ("_bases", "_budget", "_chunks", "_first", "_size", "_unread", "start")
+    __slots__ = ("_bases", "_budget", "_chunks", "_first", "_unread", "start")
 
     def __init__(self, budget: TailBudget) -> None:
         self._budget = budget
         self._bases: list[int] = []
         self._chunks: list[Chunk] = []
         self._first = 0  # dropped chunks stay in the lists until there are many
-        self._size = 0
         self._unread = 0
         self.start = NOTHING
         """The first offset that is in memory."""
 
-    def add(self, base_offset: int, next_offset: int, data: memoryview) -> None:
-        """Keep what was just appended; it must not change any more.
+    def add(
+        self, base_offset: int, next_offset: int, pieces: Sequence[memoryview], *, is_lent: bool
+    ) -> None:
+        """Keep what was just appended, if the log is followed.
 
-        A view that keeps a much larger buffer alive is copied, so that the budget tells the truth.
+        It must not change any more; what is lent will, and is copied. So is a view that keeps a
+        much larger buffer alive, so that the budget tells the truth.
         """
-        size = len(data)
-        if size > self._budget.bytes_max:
+        size = sum(map(len, pieces))
+        self._unread += size
+        if self._unread > UNREAD_MAX or size > self._budget.bytes_max:
             self.clear()
             return
-        if 2 * size < memoryview(data.obj).nbytes:
-            data = memoryview(bytes(data))
+        data = pieces[0]
+        if is_lent or len(pieces) > 1 or 2 * size < memoryview(data.obj).nbytes:
+            data = memoryview(b"".join(pieces))
         chunk = Chunk(self, base_offset, next_offset, data, self._budget.clock.monotonic_s())
         if not self._chunks:
             self.start = base_offset
         self._bases.append(base_offset)
         self._chunks.append(chunk)
-        self._size += size
-        self._unread += size
         self._budget.add(chunk, size + CHUNK_OVERHEAD)
-        if self._unread > UNREAD_MAX:
-            while self._size > UNREAD_MAX:
-                self.drop_oldest()
 
     def followed(self) -> None:
         """Take note that somebody has read all there is."""
@@ -155,7 +154,6 @@ class Tail:
         chunk = self._chunks[self._first]
         assert chunk.data is not None
         size, chunk.data = len(chunk.data), None
-        self._size -= size
         self._first += 1
         if self._first == len(self._chunks):
             self._bases.clear()

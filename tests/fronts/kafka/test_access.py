@@ -54,7 +54,7 @@ async def secretive(broker: Broker) -> AsyncIterator[Broker]:
     """Give a broker with a topic, a group and a transactional id, on which ACLs are enforced."""
     await broker.groups.loaded.wait()
     await broker.topics.create(SECRET, 1)
-    await broker.append_records(SECRET, 0, [NewRecord(0, b"k", b"v")])
+    await broker.append_records(SECRET, 0, [NewRecord(SystemClock().now_ms(), b"k", b"v")])
     commit = filled(OffsetCommitRequest, 9, SECRET, broker)
     commit.member_id, commit.group_instance_id = "", None
     assert set(codes(await send(broker, 8, 9, commit))) == {0}

@@ -1,8 +1,10 @@
 """Requests like the one before are taken without being read, and treated no other way."""
 
+import asyncio
 import errno
 import os
 import struct
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,15 +17,18 @@ from chordmq.codecs.kafka.messages.produce import ProduceResponse
 from chordmq.fronts.kafka.call import KafkaFront
 from chordmq.fronts.kafka.gathering import SMALL, Gathering
 from chordmq.fronts.kafka.repeats import Likeness, Repeated
+from chordmq.records.batch import walk
 from chordmq.records.compression import Compression
-from chordmq.records.record import NewRecord, build_batch
+from chordmq.records.record import NewRecord, build_batch, read_records
 from tests.fronts.kafka.wire import (
     Wire,
     answered,
     connected,
+    fetch,
     numbered,
     produce,
     produce_batch,
+    received,
     stored,
 )
 
@@ -35,7 +40,7 @@ OLD_VERSION = 6
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Give the list of batches that were taken without reading their requests."""
-    gather, append, batches = Likeness.gather, Likeness.append, list[bytes]()
+    gather, batches = Likeness.gather, list[bytes]()
 
     def gathered(
         self: Likeness, repeated: Repeated, batch: memoryview, gathering: Gathering
@@ -43,12 +48,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         batches.append(bytes(batch))
         gather(self, repeated, batch, gathering)
 
-    def appended(self: Likeness, repeated: Repeated, batch: memoryview) -> None:
-        batches.append(bytes(batch))
-        append(self, repeated, batch)
-
     monkeypatch.setattr(Likeness, "gather", gathered)
-    monkeypatch.setattr(Likeness, "append", appended)
     return batches
 
 
@@ -120,6 +120,90 @@ async def test_large_batches_stand_between_small_ones_as_they_were_sent(
     assert answers == [(0, offset) for offset in range(len(values))]
     assert stored(topic.partitions[0]) == values
     assert len(taken) == len(values) - 2
+
+
+async def test_the_large_batches_of_a_read_share_a_write(
+    front: KafkaFront, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C11: they are written from where they were received."""
+    writes: list[int] = []
+    writev = os.writev
+
+    def counted(fd: int, pieces: Sequence[memoryview]) -> int:
+        writes.append(len(pieces))
+        return writev(fd, pieces)
+
+    values = [b"%d" % number * 2 * SMALL for number in range(8)]
+    async with connected(front) as wire:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "writev", counted)
+            await wire.send(b"".join(produce("t", value, acks=1) for value in values))
+            answers = [await answered(wire) for _ in values]
+    assert answers == [(0, offset) for offset in range(len(values))]
+    assert stored(partition) == values
+    assert sum(writes) > len(writes)
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+async def test_the_large_batches_of_many_clients_do_not_mix(
+    broker: Broker, front: KafkaFront, is_followed: bool
+) -> None:
+    """C12: all are received into the same memory, in pieces, while others are worked on."""
+    topic = await broker.topics.create("own", 1, 1, {"flush": "os"})
+    [partition] = topic.partitions
+
+    async def send(number: int) -> None:
+        async with connected(front) as wire:
+            values = [b"%d-%d " % (number, turn) * 10_000 for turn in range(20)]
+            stream = b"".join(produce("own", value, acks=1) for value in values)
+            for start in range(0, len(stream), 300_001):
+                await wire.send(stream[start : start + 300_001])
+            for value in values:
+                code, offset = await answered(wire)
+                assert code == 0
+                sent[offset] = value
+                if is_followed:
+                    found.update(_read(partition, offset))
+
+    sent: dict[int, bytes] = {}
+    found: dict[int, bytes | None] = {}
+    await asyncio.gather(*map(send, range(6)))
+    assert dict(enumerate(stored(partition))) == sent
+    if is_followed:
+        assert partition.log.end_offset == 120
+        assert found == sent
+
+
+def _read(partition: Partition, offset: int) -> dict[int, bytes | None]:
+    """Return what a reader gets from an offset on."""
+    return {
+        record.offset: record.value
+        for view in partition.log.read(offset, 1 << 20)
+        for position, header in walk(view)
+        for record in read_records(view[position : position + header.size])
+    }
+
+
+async def test_what_has_to_wait_is_kept_from_those_who_receive_meanwhile(
+    front: KafkaFront, partition: Partition, broker: Broker
+) -> None:
+    """C12: a client's large batches behind a Fetch that waits for another client's record."""
+    await broker.topics.create("u", 1, 1, {"flush": "os"})
+    values = [b"%d" % number * 2 * SMALL for number in range(4)]
+    requests = [produce("t", value, acks=1) for value in values]
+    async with connected(front) as wire, connected(front) as other:
+        await wire.send(b"".join(requests[:2]))
+        assert [await answered(wire) for _ in range(2)] == [(0, 0), (0, 1)]
+        sent = front.bytes_in
+        waiting = fetch("u", max_wait_ms=60_000) + requests[2] + requests[3]
+        await wire.send(waiting)
+        await received(front, sent + len(waiting))
+        for number in range(3):
+            assert await asked(other, produce("t", b"y" * 3 * SMALL, acks=1)) == (0, 2 + number)
+        assert await asked(other, produce("u", b"wakes")) == (0, 0)
+        assert await wire.receive()
+        assert [await answered(wire) for _ in range(2)] == [(0, 5), (0, 6)]
+    assert stored(partition) == [*values[:2], *[b"y" * 3 * SMALL] * 3, *values[2:]]
 
 
 async def test_a_large_batch_that_is_damaged_is_refused(
@@ -232,7 +316,7 @@ async def test_a_fault_of_the_node_ends_the_connection(
     async with connected(front) as wire:
         for number in range(3):
             assert await asked(wire, produce("t", b"x" * SMALL)) == (0, number)
-        monkeypatch.setattr(Partition, "append", broken)
+        monkeypatch.setattr(Partition, "append_together", broken)
         await wire.send(produce("t", b"x" * SMALL))
         assert await wire.receive() == b""
 

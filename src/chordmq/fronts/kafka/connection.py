@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import cast
 
 from chordmq.broker.security.principal import ANONYMOUS
-from chordmq.codecs.frames import FrameReader
+from chordmq.codecs.frames import FrameReader, own
 from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
 from chordmq.codecs.kafka.throttle import stamp
 from chordmq.errors import ChordMQError, DecodeError
@@ -64,6 +64,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._held = 0
         self._blocker: Answer | None = None
         """What has to be answered, and sent if it is large, before the next request is begun."""
+        self._has_large = False
+        """Whether a batch is gathered whose memory is only lent, so that it cannot wait."""
         self._is_full = False
         self._is_reading = True
         self._is_draining = False
@@ -97,7 +99,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._front.bytes_in += nbytes
         was_partial = reader.is_partial
         try:
-            frames = reader.received(nbytes)
+            frames = reader.lent(nbytes)
         except DecodeError as error:
             self.close(str(error))
             return
@@ -108,6 +110,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             frames.reverse()
             self._frames = frames + self._frames if self._frames else frames
             self._work()
+            if self._frames:
+                self._frames = list(map(own, self._frames))
         if self._held or self._is_full or reader.held:
             self._account()
 
@@ -233,6 +237,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         while has_more:
             while frames and self._may_begin():
                 self._begin(frames.pop())
+            if self._has_large:
+                self._has_large = False
+                assert self._front.gathering is not None, "it was gathered there"
+                self._front.gathering.write_now()
             if (answers and answers[0].is_ready) or self._quotas.limits:
                 self._send()
             has_more = bool(frames) and self._may_begin()  # sending may have made room
@@ -260,6 +268,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
                     usage.requests += 1
                     usage.busy_s += clock.monotonic_s() - started
                     return
+            frame = own(frame)
             if sasl is not None and sasl.state is State.CHOSEN_BARE:
                 self._authenticate_bare(frame)
                 return
@@ -290,10 +299,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         repeated = Repeated(like, self, frame)
         self._answers.append(repeated)
         if len(frame) <= SMALL:
-            like.gather(repeated, batch, gathering)
+            like.gather(repeated, own(batch), gathering)
         else:
-            gathering.write()  # what came before stands before this in the log
-            like.append(repeated, batch)
+            like.gather(repeated, batch, gathering)
+            self._has_large = True
 
     def _dispatch(self, header: RequestHeader, frame: memoryview) -> None:
         api = APIS.get(header.api_key)

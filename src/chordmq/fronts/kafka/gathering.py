@@ -138,12 +138,16 @@ class Gathering:
             for request in requests:
                 request.asker.close("a fault of this node; its log says more")
 
-    def _end_turn(self) -> None:
-        """Append what is left, and let the clients go on, all in one pass."""
-        self._is_due = False
+    def write_now(self) -> None:
+        """Append what has been gathered, and count the time, which is nobody else's."""
         started = self._clock.monotonic_s()
         self.write()
         self._usage.setdefault(PRODUCE, Usage()).busy_s += self._clock.monotonic_s() - started
+
+    def _end_turn(self) -> None:
+        """Append what is left, and let the clients go on, all in one pass."""
+        self._is_due = False
+        self.write_now()
         askers, self._askers = self._askers, {}
         for asker in askers:
             asker.proceed()

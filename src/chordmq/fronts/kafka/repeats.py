@@ -66,17 +66,8 @@ class Likeness:
         return self._form.batch(frame)
 
     def gather(self, repeated: "Repeated", batch: memoryview, gathering: Gathering) -> None:
-        """Have a batch appended at the end of the turn."""
+        """Have a batch appended together with others."""
         gathering.add(repeated, self.partition, batch, is_quorum_needed=self._acks == ACKS_ALL)
-
-    def append(self, repeated: "Repeated", batch: memoryview) -> None:
-        """Append a batch now, and answer."""
-        result: Appended | ChordMQError
-        try:
-            result = self.partition.append(batch, is_quorum_needed=self._acks == ACKS_ALL)
-        except ChordMQError as error:
-            result = error
-        self.answer(repeated, result)
 
     def answer(self, repeated: "Repeated", result: Appended | ChordMQError) -> None:
         """Answer a request, now or when its batch is committed."""
