@@ -7,14 +7,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.partition import SNAPSHOT_BYTES, Partition
 from chordmq.broker.settings import BrokerSettings
+from chordmq.broker.shared import Appended
 from chordmq.clock import SystemClock
 from chordmq.errors import (
     BatchTooLarge,
+    ChordMQError,
     CorruptBatch,
     DiskFull,
     FencedLeaderEpoch,
@@ -81,6 +85,55 @@ async def test_with_flush_disk_nobody_sees_a_record_before_it_is_on_disk(broker:
     await committed
     assert partition.log.flushed_offset == 2
     assert values(partition.read(0, 1000)) == [b"a", b"b"]
+
+
+SENT = st.tuples(st.sampled_from([-1, 1, 2]), st.integers(0, 1), st.integers(0, 5), st.booleans())
+
+
+@given(sent=st.lists(SENT, max_size=12), turns=st.lists(st.integers(1, 6), min_size=12))
+async def test_batches_appended_together_are_treated_as_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory,
+    sent: list[tuple[int, int, int, bool]],
+    turns: list[int],
+) -> None:
+    """C3: repeated, missing and new sequence numbers of several producers, large and small."""
+    broker = Broker(tmp_path_factory.mktemp("b"), BrokerSettings(), SystemClock(), Flusher())
+    try:
+        one, other = (await broker.topics.create("t", 2, 1, {"flush": "os"})).partitions
+        batches = []
+        for number, (producer, epoch, sequence, is_large) in enumerate(sent):
+            value = b"%d" % number * (20_000 if is_large else 1)
+            batches.append(
+                build_batch(
+                    [NewRecord(SystemClock().now_ms(), None, value)],
+                    producer_id=producer,
+                    epoch=epoch if producer > 0 else -1,
+                    sequence=sequence if producer > 0 else -1,
+                )
+            )
+        expected = [outcome(one, bytearray(data)) for data in batches]
+        found: list[Appended | type[ChordMQError]] = []
+        for turn in turns:
+            some, batches = batches[:turn], batches[turn:]
+            lent = [memoryview(data) for data in some]
+            results = other.append_together(lent, is_quorum_needed=True)
+            found += [type(r) if isinstance(r, ChordMQError) else r for r in results]
+            for data in some:
+                data[:] = bytes(len(data))  # it was only lent
+        assert found == expected
+        assert [*other.log.scan(0)] == [*one.log.scan(0)]
+        in_files = b"".join(batch for _, batch in other.log.scan(0))
+        assert b"".join(other.log.read(0, 1 << 30)) == in_files  # memory has the same
+        assert other.producers.snapshot() == one.producers.snapshot()
+    finally:
+        broker.close()
+
+
+def outcome(partition: Partition, data: bytearray) -> Appended | type[ChordMQError]:
+    try:
+        return partition.append(memoryview(data))
+    except ChordMQError as error:
+        return type(error)
 
 
 async def test_with_flush_os_a_record_is_visible_after_the_write(broker: Broker) -> None:

@@ -9,6 +9,7 @@ from typing import NoReturn
 from chordmq.broker.audience import Audience
 from chordmq.broker.decoded import Built, New
 from chordmq.broker.intake import Intake
+from chordmq.broker.joint_run import JointRun
 from chordmq.broker.log_settings import log_settings
 from chordmq.broker.producers import ProducerState
 from chordmq.broker.replica import Replica
@@ -37,10 +38,6 @@ from chordmq.storage.log import Log
 logger = get_logger(__name__)
 
 NO_EPOCH = -1
-Joined = tuple[int, memoryview, BatchHeader]
-"""A batch that is written together with others; the number is its place among the results."""
-JOINED_MAX = 16 * 1024
-"""Bytes of a batch that is copied to be written together with others; a larger one stays apart."""
 SNAPSHOT_BYTES = 4 << 20
 """Of the log without a snapshot of its producers, which a start has to read."""
 
@@ -150,34 +147,37 @@ class Partition(Audience):
         Their memory may be used again when this returns.
         """
         results: list[Appended | ChordMQError] = []
-        run: list[Joined] = []
-        producers: set[int] = set()
-        start_offset, end_offset = self.log.start_offset, self.log.end_offset
-        leader_epoch = self.leader_epoch
+        run = JointRun(self.log.end_offset, self.leader_epoch)
+        start_offset = self.log.start_offset
         for batch in batches:
+            known = None
             try:
                 data, header, append_time_ms = self._checked(batch, is_quorum_needed)
-                if header.producer_id > NO_PRODUCER:
-                    if header.producer_id in producers:  # it follows one that is not noted yet
-                        end_offset = self._write_run(run, results)
-                        producers.clear()
-                    producers.add(header.producer_id)
+                if header.producer_id > NO_PRODUCER and not run.takes(header):
+                    if run.knows(header.producer_id):  # what it has to follow must be noted first
+                        run = self._written(run, results)
                     known = self.producers.check(header)
-                    if known is not None:
-                        last = known + header.last_offset_delta
-                        results.append(Appended(known, last + 1, append_time_ms, start_offset))
-                        continue
             except ChordMQError as error:
                 results.append(error)
                 continue
-            header.base_offset, header.leader_epoch = end_offset, leader_epoch
-            place(data, 0, end_offset, leader_epoch)
-            run.append((len(results), data, header))
-            following = end_offset + header.last_offset_delta + 1
-            results.append(Appended(end_offset, following, append_time_ms, start_offset))
-            end_offset = following
-        self._write_run(run, results)
+            base_offset = run.end_offset if known is None else known
+            if known is None:
+                run.add(len(results), data, header)
+            following = base_offset + header.last_offset_delta + 1
+            results.append(Appended(base_offset, following, append_time_ms, start_offset))
+        self._written(run, results)
         return results
+
+    def _written(self, run: JointRun, results: list[Appended | ChordMQError]) -> JointRun:
+        """Write batches that have their offsets; return a run for those that come behind them."""
+        if run.headers:
+            pieces, is_lent = run.pieces()
+            try:
+                self._write(pieces, run.headers, is_lent=is_lent)
+            except ChordMQError as error:
+                for number in run.numbers:
+                    results[number] = error
+        return JointRun(self.log.end_offset, self.leader_epoch)
 
     def _checked(
         self, data: memoryview, is_quorum_needed: bool, is_copy: bool = False
@@ -188,21 +188,6 @@ class Partition(Audience):
         if shared.intercept is not None:
             data = shared.intercept(self.topic, data)
         return self._intake.check(data, is_copy=is_copy)
-
-    def _write_run(self, run: list[Joined], results: list[Appended | ChordMQError]) -> int:
-        """Write batches that have their offsets, and forget them; return where the log ends."""
-        if run:
-            numbers, batches, headers = zip(*run, strict=True)
-            is_lent = sum(map(len, batches)) > JOINED_MAX * len(batches)
-            if not is_lent:
-                batches = (memoryview(b"".join(batches)),)
-            try:
-                self._write(batches, headers, is_lent=is_lent)
-            except ChordMQError as error:
-                for number in numbers:
-                    results[number] = error
-            run.clear()
-        return self.log.end_offset
 
     def forward(self, data: memoryview) -> asyncio.Future[int]:
         """Return a future for the first offset of a batch that another node is to append."""

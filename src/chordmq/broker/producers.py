@@ -74,6 +74,15 @@ class Producer:
         return self.batches[-1].last_sequence if self.batches else -1
 
 
+def is_next(before: BatchHeader, header: BatchHeader) -> bool:
+    """Say whether a producer's batch is to be taken if the one before it is, whatever else."""
+    return (
+        header.producer_epoch == before.producer_epoch
+        and header.base_sequence == (before.last_sequence + 1) & SEQUENCE_MASK
+        and not (before.attributes | header.attributes) & TRANSACTIONAL
+    )
+
+
 class ProducerState:
     """All producers that wrote to one partition; `check` decides, `replay` remembers."""
 

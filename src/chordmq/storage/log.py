@@ -122,12 +122,10 @@ class Log:
     ) -> None:
         """Write whole batches that were checked and given the next offsets of this log.
 
-        The bytes stay in memory for readers, so the caller must not change them afterwards, unless
-        they are only lent. On a full or failing disk nothing is appended, and the log can be used
-        further.
+        The bytes stay in memory for readers, so the caller must not change them, unless they are
+        only lent. On a full or failing disk nothing is appended, and the log can be used further.
         """
-        size = sum(map(len, pieces))
-        last = headers[-1]
+        size, last = sum(map(len, pieces)), headers[-1]
         assert headers[0].base_offset == self.end_offset, "batches must continue the log"
         if self.fault:
             raise StorageFailed(self.fault)

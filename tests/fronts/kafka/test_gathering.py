@@ -28,22 +28,27 @@ from tests.fronts.kafka.wire import (
 OUT_OF_ORDER, CORRUPT, UNKNOWN_TOPIC, STORAGE = 45, 2, 3, 56
 
 
-async def test_the_requests_of_a_turn_share_a_write(
-    front: KafkaFront, partition: Partition, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """C11: many clients with one record each cost the disk one call."""
+def counted_writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the size of each write to a file."""
     writes: list[int] = []
     write = os.write
 
     def counted(fd: int, data: memoryview) -> int:
-        writes.append(fd)
+        writes.append(len(data))
         return write(fd, data)
 
+    monkeypatch.setattr(os, "write", counted)
+    return writes
+
+
+async def test_the_requests_of_a_turn_share_a_write(
+    front: KafkaFront, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C11: many clients with one record each cost the disk one call."""
+    writes = counted_writes(monkeypatch)
     async with connected(front) as wire:
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "write", counted)
-            await wire.send(b"".join(produce("t", b"%d" % number) for number in range(10)))
-            answers = [await answered(wire) for _ in range(10)]
+        await wire.send(b"".join(produce("t", b"%d" % number) for number in range(10)))
+        answers = [await answered(wire) for _ in range(10)]
     assert answers == [(0, number) for number in range(10)]
     assert stored(partition) == [b"%d" % number for number in range(10)]
     assert len(writes) == 1
@@ -120,6 +125,18 @@ async def test_a_producers_batches_keep_their_order_in_a_turn(
         answers = [await answered(wire) for _ in sent]
     assert answers == [(0, 0), (0, 1), (0, 2), (0, 2), (0, 3), (OUT_OF_ORDER, -1)]
     assert stored(partition) == [b"0", b"1", b"2", b"3"]
+
+
+async def test_a_producers_batches_of_a_turn_share_a_write(
+    front: KafkaFront, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C3: Java's producer has five requests under way; the numbers say that they follow."""
+    writes = counted_writes(monkeypatch)
+    async with connected(front) as wire:
+        await wire.send(b"".join(produce_batch("t", numbered(sequence)) for sequence in range(5)))
+        assert [await answered(wire) for _ in range(5)] == [(0, number) for number in range(5)]
+    assert stored(partition) == [b"%d" % number for number in range(5)]
+    assert len(writes) == 1
 
 
 async def test_what_is_not_gathered_comes_behind_what_is(
