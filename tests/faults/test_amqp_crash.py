@@ -2,16 +2,18 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 from pika.exceptions import AMQPError, ChannelClosedByBroker
 
 from tests.fronts.amqp.client import (
     TIMEOUT_S,
+    Worker,
     connected,
     count,
     publish,
+    publish_together,
     take,
     wait_for,
     wait_until_stored,
@@ -69,6 +71,33 @@ def test_what_was_delivered_and_not_acknowledged_comes_again_as_redelivered(
         found = take(channel, "work", 7)
         assert [body for body, _ in found] == ["1", "4", "5", "6", "7", "8", "9"]
         assert [flag for _, flag in found] == [True, True, True, False, False, False, False]
+
+
+def test_what_workers_that_share_a_queue_have_not_settled_comes_again(
+    own_node: RunningNode,
+) -> None:
+    """A5: each has settled other messages of those that came together."""
+    with connected(own_node) as channel, ExitStack() as stack:
+        channel.queue_declare("work", durable=True)
+        workers = [Worker(stack.enter_context(connected(own_node)), "work", 20) for _ in range(3)]
+        publish_together(channel, "work", 60)
+        for worker in workers:
+            worker.wait_for(20)
+        first, second, third = workers
+        first.channel.basic_ack(first.tags[14], multiple=True)
+        for place in (2, 7, 19):
+            second.channel.basic_ack(second.tags[place])
+        third.channel.basic_nack(third.tags[4], multiple=True, requeue=False)
+        for worker in workers:
+            worker.channel.queue_declare("work", passive=True)  # all before it is done then
+        wait_until_stored(own_node)
+        own_node.kill9()
+    own_node.start()
+    done = {*first.bodies[:15], *(second.bodies[place] for place in (2, 7, 19)), *third.bodies[:5]}
+    with connected(own_node) as channel:
+        wait_for(channel, "work", 37)
+        left = [str(number) for number in range(60) if str(number) not in done]
+        assert take(channel, "work", 37) == [(body, True) for body in left]
 
 
 def produce(node: RunningNode, confirmed: set[int]) -> None:

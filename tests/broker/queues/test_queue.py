@@ -1,20 +1,13 @@
 """The machine of one queue, without a broker around it."""
 
 from collections.abc import Sequence
-from typing import Any, cast
 
 import pytest
-from pamqp import commands
 
 from chordmq.broker.queues import queue as machine
-from chordmq.broker.queues.arguments import read_rules
 from chordmq.broker.queues.entries import Entry, Stretch
-from chordmq.broker.queues.queue import Queue, QueueFacts
-from chordmq.broker.queues.source import Source
-from chordmq.clock import ManualClock
-from chordmq.codecs.amqp.content import Envelope, read_properties
-
-HERE = cast(Any, "partition")
+from chordmq.broker.queues.queue import Queue
+from tests.broker.queues.keeper import HERE, fill, made
 
 
 class Taker:
@@ -22,8 +15,8 @@ class Taker:
 
     is_bulk = False
 
-    def __init__(self, room: int = 1000, priority: int = 0) -> None:
-        self.room = room
+    def __init__(self, limit: int = 1000, priority: int = 0) -> None:
+        self.limit = limit
         self.priority = priority
         self.no_ack = False
         self.tag = self.client_id = "taker"
@@ -33,14 +26,25 @@ class Taker:
     def in_bulk(self) -> "Taker | None":
         return self if self.is_bulk else None
 
+    @property
+    def link(self) -> "Taker":
+        return self
+
+    @property
+    def order(self) -> object:
+        return self
+
     def room_for(self, sizes: Sequence[int]) -> int:
-        return min(self.room - len(self.got), len(sizes))
+        return len(sizes)
+
+    def room(self) -> int:
+        return self.limit - len(self.got)
 
     def deliver_stretch(self, queue: Queue, stretch: Stretch) -> None:
         self.got += stretch.entries()
 
     def has_room(self) -> bool:
-        return len(self.got) < self.room
+        return len(self.got) < self.limit
 
     def deliver(self, queue: Queue, entry: Entry) -> None:
         self.got.append(entry)
@@ -59,64 +63,6 @@ def is_bulk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Taker, "is_bulk", request.param)
 
 
-class Keeper:
-    """What a queue asks for, noted."""
-
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.dead: list[tuple[str, str]] = []
-        self.alarms: list[int] = []
-        self.refills = 0
-        self.touches = 0
-
-    def now_ms(self) -> int:
-        return self.clock.now_ms()
-
-    def touched(self, queue: Queue, source: Source) -> None:
-        self.touches += 1
-
-    def routed(self, partition: Any) -> int:
-        return 1000
-
-    def refill(self, queue: Queue) -> None:
-        self.refills += 1
-
-    def load(self, entry: Entry) -> bytes | None:
-        return f"again {entry.offset}".encode()
-
-    def fetch(self, queue: Queue, entry: Entry) -> None:
-        raise AssertionError("all bodies are here")
-
-    def bury(self, queue: Queue, entry: Entry, reason: str) -> None:
-        self.dead.append(((entry.body or b"").decode(), reason))
-        queue.finish(entry, is_unacked=False)
-
-    def due(self, queue: Queue, at_ms: int) -> None:
-        self.alarms.append(at_ms)
-
-
-def made(**arguments: Any) -> tuple[Queue, Keeper]:
-    """Return a queue with arguments written with underscores."""
-    named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
-    keeper = Keeper()
-    queue = Queue(QueueFacts(vhost="/", name="q"), read_rules(named), keeper)
-    queue.sources[HERE] = Source(HERE, 0)
-    return queue, keeper
-
-
-def fill(queue: Queue, keeper: Keeper, *bodies: str, **properties: Any) -> None:
-    """Put messages in, as a follower does."""
-    source = queue.sources[HERE]
-    raw = commands.Basic.Properties(**properties).marshal()
-    envelope = Envelope("/", "", "q", read_properties(raw))
-    offsets = range(source.next, source.next + len(bodies))
-    source.take_all(offsets)
-    queue.arrived(sum(map(len, bodies)), count=len(bodies))
-    stretch = Stretch(source, offsets[0], envelope, [body.encode() for body in bodies])
-    queue.push_stretch(stretch, keeper.now_ms())
-    queue.settle_down()
-
-
 def test_messages_that_are_acknowledged_together_are_stored_once() -> None:
     queue, keeper = made()
     consumer = Taker()
@@ -129,12 +75,12 @@ def test_messages_that_are_acknowledged_together_are_stored_once() -> None:
 
 def test_a_consumer_gets_no_more_than_it_has_room_for() -> None:
     queue, keeper = made()
-    consumer = Taker(room=2)
+    consumer = Taker(limit=2)
     queue.add_consumer(consumer)
     fill(queue, keeper, *"abc")
     fill(queue, keeper, *"de")
     assert (consumer.bodies, queue.ready, queue.unacked) == (["a", "b"], 3, 2)
-    consumer.room = 4
+    consumer.limit = 4
     queue.pump()
     assert (consumer.bodies, queue.ready, queue.ready_bytes) == (["a", "b", "c", "d"], 1, 1)
     left = queue.get()
@@ -147,10 +93,10 @@ def test_all_kinds_of_messages_keep_their_order() -> None:
     fill(queue, keeper, *"ab")
     fill(queue, keeper, "c", expiration="60000")
     fill(queue, keeper, *"de")
-    consumer = Taker(room=3)
+    consumer = Taker(limit=3)
     queue.add_consumer(consumer)
     queue.pump()
-    consumer.room = 6
+    consumer.limit = 6
     queue.requeue([consumer.got.pop(), consumer.got.pop()])
     assert consumer.bodies == [*"abcde"]
     assert [entry.deliveries for entry in consumer.got] == [1, 2, 2, 1, 1]
@@ -168,7 +114,7 @@ def test_consumers_take_turns() -> None:
 
 def test_a_consumer_of_higher_priority_comes_first_while_it_has_room() -> None:
     queue, keeper = made()
-    low, high = Taker(), Taker(room=2, priority=5)
+    low, high = Taker(), Taker(limit=2, priority=5)
     queue.add_consumer(low)
     queue.add_consumer(high)
     fill(queue, keeper, *"abc")

@@ -84,8 +84,11 @@ def test_a_restart_knows_exactly_what_is_left(data: st.DataObject) -> None:
     assert {offset: count for offset, count in left.items() if count is not None} == expected
 
 
-@given(st.integers(1, 20), st.data())
-def test_many_are_done_together_as_they_are_one_by_one(count: int, data: st.DataObject) -> None:
+@given(st.integers(1, 40), st.integers(1, 4), st.data())
+def test_many_are_done_together_as_they_are_one_by_one(
+    count: int, around: int, data: st.DataObject
+) -> None:
+    """Also every second, third or fourth of them, as consumers have them that take turns."""
     together, each = Source(NOWHERE, 5), Source(NOWHERE, 5)
     offsets = range(5, 5 + count)
     together.take_all(offsets)
@@ -93,10 +96,12 @@ def test_many_are_done_together_as_they_are_one_by_one(count: int, data: st.Data
     for offset in offsets:
         each.take(offset)
         each.tried(offset, 1)
-    cuts = sorted(data.draw(st.sets(st.integers(6, 5 + count))) | {5, 5 + count})
-    parts = [range(*cut) for cut in itertools.pairwise(cuts)]
-    for part in data.draw(st.permutations(parts)):
+    cuts = sorted(data.draw(st.sets(st.integers(1, count))) | {0, count})
+    stretches = [offsets[first:last] for first, last in itertools.pairwise(cuts)]
+    dealt = [one[number::around] for one in stretches for number in range(around)]
+    for part in data.draw(st.permutations([part for part in dealt if part])):
         together.finish_all(part)
         for offset in part:
             each.finish(offset)
         assert together.stored() == each.stored()
+    assert together.is_idle

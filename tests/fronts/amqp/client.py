@@ -65,3 +65,36 @@ def wait_until_stored(node: RunningNode) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while node.metric("chordmq_amqp_progress_unstored"):
         assert time.monotonic() < deadline
+
+
+class Worker:
+    """One of several consumers that share a queue, with a connection of its own."""
+
+    def __init__(self, channel: BlockingChannel, queue: str, prefetch: int) -> None:
+        self.channel = channel
+        self.bodies: list[str] = []
+        self.tags: list[int] = []
+        self.flags: list[bool] = []
+        channel.basic_qos(prefetch_count=prefetch)
+        channel.basic_consume(queue, self._got)
+
+    def _got(self, channel: BlockingChannel, method: Any, properties: Any, body: bytes) -> None:
+        self.bodies.append(body.decode())
+        self.tags.append(method.delivery_tag)
+        self.flags.append(method.redelivered)
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many messages have come, and a moment for one too many."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while len(self.bodies) < count:
+            assert time.monotonic() < deadline, f"{len(self.bodies)} of {count} messages came"
+            self.channel.connection.process_data_events(0.05)
+        self.channel.connection.process_data_events(0.05)
+        assert len(self.bodies) == count
+
+
+def publish_together(channel: BlockingChannel, queue: str, count: int) -> None:
+    """Publish numbers that come into the queue at once."""
+    channel.tx_select()
+    publish(channel, "", queue, *map(str, range(count)))
+    channel.tx_commit()

@@ -40,11 +40,29 @@ class Consumer(Protocol):
         ...
 
 
+class Link(Protocol):
+    """What the messages of one or several consumers go through."""
+
+    def room_for(self, sizes: Sequence[int]) -> int:
+        """Return how many messages of such sizes it can take now, one at least."""
+        ...
+
+
 class BulkConsumer(Protocol):
     """Somebody who gets many messages at once."""
 
-    def room_for(self, sizes: Sequence[int]) -> int:
-        """Return how many messages of such sizes it can take now."""
+    @property
+    def link(self) -> Link:
+        """Return what it shares with other consumers of its client."""
+        ...
+
+    @property
+    def order(self) -> object:
+        """Return what all messages stay in order on, whichever of its consumers they are for."""
+        ...
+
+    def room(self) -> int:
+        """Return how many messages it can take, as far as they are counted."""
         ...
 
     def deliver_stretch(self, queue: "Queue", stretch: Stretch) -> None:

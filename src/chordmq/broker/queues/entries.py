@@ -30,21 +30,23 @@ class Entry:
 
 
 class Stretch:
-    """Messages with one envelope that follow each other in a partition, and have no expiry.
+    """Messages with one envelope at even distances in a partition, which have no expiry.
 
     They are delivered and acknowledged together for the price of one; whoever needs them one by one
     has entries made of them.
     """
 
-    __slots__ = ("bodies", "deliveries", "envelope", "first", "position", "sizes", "source")
+    __slots__ = ("bodies", "deliveries", "envelope", "first", "position", "sizes", "source", "step")
 
     def __init__(self, source: Source, first: int, envelope: Envelope, bodies: list[bytes]) -> None:
         self.source = source
         self.first = first
         """The offset of the first message."""
+        self.step = 1
+        """From one message to the next, in the partition as in the queue."""
         self.envelope = envelope
         self.bodies = bodies
-        """None of them when they have to be read from the log again."""
+        """None of them when they have to be read from the log again; the list is its own."""
         self.sizes = list(map(len, bodies))
         self.position = 0
         """That of the first message in its queue."""
@@ -56,33 +58,45 @@ class Stretch:
     @property
     def offsets(self) -> range:
         """Return where the messages are."""
-        return range(self.first, self.first + len(self.sizes))
+        return range(self.first, self.first + len(self.sizes) * self.step, self.step)
 
-    def part(self, start: int, stop: int) -> "Stretch":
+    def part(self, start: int, stop: int, step: int = 1) -> "Stretch":
         """Return some of the messages."""
-        found = Stretch(self.source, self.first + start, self.envelope, self.bodies[start:stop])
-        found.sizes = self.sizes[start:stop]
-        found.position = self.position + start
+        first = self.first + start * self.step
+        found = Stretch(self.source, first, self.envelope, self.bodies[start:stop:step])
+        if not found.bodies:
+            found.sizes = self.sizes[start:stop:step]
+        found.step = self.step * step
+        found.position = self.position + start * self.step
         found.deliveries = self.deliveries
         return found
+
+    def take(self, count: int) -> "Stretch":
+        """Remove the first messages, and return them."""
+        found = self.part(0, count)
+        self._go_on(count)
+        return found
+
+    def take_first(self) -> Entry:
+        """Remove the first message, and return it."""
+        entry = self._entry(0)
+        self._go_on(1)
+        return entry
+
+    def _go_on(self, count: int) -> None:
+        del self.bodies[:count]
+        del self.sizes[:count]
+        self.first += count * self.step
+        self.position += count * self.step
 
     def entries(self) -> list[Entry]:
         """Return the messages one by one."""
         return [self._entry(number) for number in range(len(self.sizes))]
 
-    def take_first(self) -> Entry:
-        """Remove the first message, and return it."""
-        entry = self._entry(0)
-        self.bodies = self.bodies[1:]
-        del self.sizes[0]
-        self.first += 1
-        self.position += 1
-        return entry
-
     def _entry(self, number: int) -> Entry:
         body = self.bodies[number] if self.bodies else b""
-        entry = Entry(self.source, self.first + number, self.envelope, body)
-        entry.position = self.position + number
+        entry = Entry(self.source, self.first + number * self.step, self.envelope, body)
+        entry.position = self.position + number * self.step
         entry.deliveries = self.deliveries
         if not self.bodies:
             entry.body, entry.size = None, self.sizes[number]

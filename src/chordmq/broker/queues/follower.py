@@ -208,7 +208,7 @@ class Follower:
             found = enumerate(bodies, first)
             return sum([self._hand_one(queue, *one, routing) for one in found]) > 0
         queue.arrived(size, routing.stamp, len(bodies))
-        stretch = Stretch(source, first, routing.envelope, bodies)
+        stretch = Stretch(source, first, routing.envelope, [*bodies])
         source.take_all(stretch.offsets)
         queue.push_stretch(stretch, routing.stamp)
         return True

@@ -11,11 +11,15 @@ from chordmq.broker.queues.consumer import BulkConsumer, Consumer
 from chordmq.broker.queues.entries import Entry, Stretch
 from chordmq.broker.queues.exchanges import FOREVER
 from chordmq.broker.queues.source import Source
+from chordmq.broker.queues.turns import Turns
 from chordmq.dataclass import dataclass
 
 WINDOW_MESSAGES = 4096
 WINDOW_BYTES = 8 * 1024 * 1024
 """Of messages that a queue keeps ready in memory; those behind them stay in the log."""
+
+UNFOLDED = 16
+"""Messages of those that are alike that are made entries at once."""
 
 EXPIRED, REJECTED, OVERFLOWED, TRIED_TOO_OFTEN = "expired", "rejected", "maxlen", "delivery_limit"
 
@@ -99,7 +103,7 @@ class Queue:
         self._loaded_bytes = 0
         self._oldest_stamp = FOREVER
         self._position = 0
-        self._turn = 0
+        self._turns = Turns(self.consumers, single_active=rules.single_active)
         self._expires = rules.message_ttl_ms is not None
         self._keeper = keeper
         self._is_pumping = False
@@ -231,8 +235,12 @@ class Queue:
         for lane in reversed(self._lanes):
             if lane:
                 return lane
-        self._unfold(1)
-        return self._lanes[0]
+        stretch, lane = self._stretches[0], self._lanes[0]
+        if len(stretch) > UNFOLDED:
+            lane.extend(stretch.take(UNFOLDED).entries())
+        else:
+            self._unfold(1)
+        return lane
 
     def _pop(self, entry: Entry) -> None:
         self._lanes[entry.priority].popleft()
@@ -257,7 +265,7 @@ class Queue:
             return
         self._is_pumping = True
         try:
-            while self.ready and (consumer := self._chosen()) is not None:
+            while self.ready and (consumer := self._turns.chosen()) is not None:
                 if not self._has_any():
                     break
                 self._give(consumer)
@@ -265,11 +273,13 @@ class Queue:
             self._is_pumping = False
 
     def _give(self, consumer: Consumer) -> None:
-        """Give a consumer the next message, or all that it takes if nobody else wants any."""
-        is_alone = self.rules.single_active or len(self.consumers) == 1
-        if is_alone and consumer.in_bulk is not None and not any(self._lanes):
-            self._give_stretch(consumer.in_bulk)
-            return
+        """Give a consumer the next message, or many to all that take turns with it."""
+        if consumer.in_bulk is not None and not any(self._lanes):
+            circle, count = self._turns.dealt(self._stretches[0].sizes)
+            if circle:
+                self._give_stretch(circle, count)
+                return
+        is_alone = self._turns.is_alone
         lane = self._lane()
         while lane:
             entry = lane.popleft()
@@ -285,14 +295,14 @@ class Queue:
             if not is_alone or not consumer.has_room():
                 return
 
-    def _give_stretch(self, consumer: BulkConsumer) -> None:
-        """Give a consumer as many messages at once as it takes of those that are alike."""
-        stretch = self._stretches.popleft()
-        room = consumer.room_for(stretch.sizes)
-        if room < len(stretch):
-            self._stretches.appendleft(stretch.part(room, len(stretch)))
-            stretch = stretch.part(0, room)
-        count, size = len(stretch), sum(stretch.sizes)
+    def _give_stretch(self, circle: list[BulkConsumer], count: int) -> None:
+        """Give consumers so many messages that are alike in turns, each of them its own at once."""
+        stretch = self._stretches[0]
+        if count < len(stretch):
+            stretch = stretch.take(count)
+        else:
+            self._stretches.popleft()
+        size = sum(stretch.sizes)
         self._loaded -= count
         self._loaded_bytes -= size
         self.ready -= count
@@ -301,7 +311,12 @@ class Queue:
         self.delivered += count
         stretch.deliveries = 1
         stretch.source.tried_all(stretch.offsets)
-        consumer.deliver_stretch(self, stretch)
+        around = len(circle)
+        if around == 1:
+            circle[0].deliver_stretch(self, stretch)
+            return
+        for number, consumer in enumerate(circle):
+            consumer.deliver_stretch(self, stretch.part(number, count, around))
 
     def _is_fit(self, entry: Entry) -> bool:
         if entry.expires_ms and entry.expires_ms <= self._keeper.now_ms():
@@ -322,22 +337,6 @@ class Queue:
         entry.source.tried(entry.offset, entry.deliveries)
         self.unacked += 1
         self.delivered += 1
-
-    def _chosen(self) -> Consumer | None:
-        consumers = self.consumers
-        if self.rules.single_active or len(consumers) == 1:
-            return consumers[0] if consumers and consumers[0].has_room() else None
-        best: Consumer | None = None
-        turn = self._turn
-        count = len(consumers)
-        for number in range(count):
-            place = (self._turn + number) % count
-            consumer = consumers[place]
-            if (best is None or consumer.priority > best.priority) and consumer.has_room():
-                best = consumer
-                turn = place + 1
-        self._turn = turn
-        return best
 
     # Messages are settled.
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import takewhile
 
 from chordmq.broker.cursors.shared_cursor import COUNT_MAX, Change, State
 from chordmq.broker.partition import Partition
@@ -80,7 +81,7 @@ class Source:
             done.remove(order.popleft())
 
     def finish_all(self, offsets: range) -> None:
-        """Take note that messages are done which follow each other."""
+        """Take note that messages are done which were looked at together."""
         pop = self._tried.pop
         for offset in offsets:
             pop(offset, None)
@@ -88,10 +89,15 @@ class Source:
         if order[0] != offsets[0]:
             done.update(offsets)
             return
-        for _ in offsets:
+        if offsets.step == 1:  # nothing lies between them
+            for _ in offsets:
+                order.popleft()
+        else:
+            done.update(offsets)
+        over = list(takewhile(done.__contains__, order))
+        done.difference_update(over)
+        for _ in over:
             order.popleft()
-        while order and order[0] in done:
-            done.remove(order.popleft())
 
     def skip_to(self, offset: int) -> None:
         """Take all that was not looked at as done."""

@@ -1,6 +1,7 @@
 """One channel of a connection: its consumers, what they have got, its confirms and transaction."""
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pamqp import commands
@@ -44,6 +45,8 @@ class ChannelConsumer:
         self.limit = channel.limit_of_consumers
         self.unacked = 0
         self.in_bulk = self
+        self.order = channel
+        self.link = channel.connection
         self._tag = short(tag)
 
     @property
@@ -82,15 +85,13 @@ class ChannelConsumer:
             self.unacked += 1
             channel.unacked.add(Span(channel.tag, entry, queue, self))
 
-    def room_for(self, sizes: Sequence[int]) -> int:
-        """Return how many messages of such sizes the client can take, given that it takes one."""
+    def room(self) -> int:
+        """Return how many messages the client can take, as far as they are counted."""
         channel = self.channel
-        room = len(sizes)
-        if not self.no_ack:
-            room = min(room, (channel.limit or channel.unacked_max) - len(channel.unacked))
-            if self.limit:
-                room = min(room, self.limit - self.unacked)
-        return channel.connection.room_for(sizes[:room])
+        if self.no_ack:
+            return sys.maxsize
+        room = (channel.limit or channel.unacked_max) - len(channel.unacked)
+        return min(room, self.limit - self.unacked) if self.limit else room
 
     def deliver_stretch(self, queue: Queue, stretch: Stretch) -> None:
         """Send messages that are delivered for the first time."""
