@@ -23,6 +23,9 @@ MESSAGES = 60_000
 FANNED = 20_000
 """In one round; rounds follow each other for as long as the profile says."""
 QUEUES = 4
+WORKERS = 4
+PATIENCE_S = 0.2
+"""After which a worker that gets nothing looks whether all has been done."""
 WINDOW = 1_000
 JOINED = 100
 """Messages in one write of the publisher, and between two acknowledgements of the consumer."""
@@ -172,6 +175,65 @@ def one_to_one(address: tuple[str, int], arguments: dict[str, Any], *, is_read: 
     return MESSAGES / took_s
 
 
+class Share:
+    """What workers of one queue have got together."""
+
+    def __init__(self, wanted: int) -> None:
+        self._left = wanted
+        self._lock = threading.Lock()
+        self.is_done = threading.Event()
+
+    def add(self, count: int) -> None:
+        """Count messages of one worker."""
+        with self._lock:
+            self._left -= count
+            if self._left <= 0:
+                self.is_done.set()
+
+
+def work(client: Client, size: int, share: Share) -> None:
+    """Count deliveries and acknowledge those of each read, until all workers together are done."""
+    found, acknowledged = len(client.rest), 0
+    client.socket.settimeout(PATIENCE_S)
+    while not share.is_done.is_set():
+        try:
+            found += len(client.receive())
+        except TimeoutError:
+            continue
+        whole = found // size
+        if whole > acknowledged:
+            ack = struct.pack(">BHIIQBB", 1, 1, 13, 0x003C0050, whole, 1, 0xCE)
+            client.socket.sendall(ack)
+            share.add(whole - acknowledged)
+            acknowledged = whole
+
+
+def shared(address: tuple[str, int], count: int = MESSAGES) -> float:
+    """Return messages per second through a durable queue that several workers share."""
+    queue = f"bench-{os.getpid()}-{next(_names)}"
+    clients = [opened(address, queue, CLASSIC) for _ in range(WORKERS)]
+    writer, share = publisher(address), Share(count)
+    size = delivered_size("", queue)
+    workers = [threading.Thread(target=work, args=(client, size, share)) for client in clients]
+    for client in clients:
+        begin(client, queue)
+    began = time.perf_counter()
+    for one in workers:
+        one.start()
+    publish(writer, "", queue, count)
+    is_done = share.is_done.wait(TIMEOUT_S)
+    took_s = time.perf_counter() - began
+    share.is_done.set()
+    for one in workers:
+        one.join()
+    writer.call(commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)
+    for client in (*clients, writer):
+        client.socket.close()
+    if not is_done:
+        raise ConnectionError("workers have not got all messages")
+    return count / took_s
+
+
 def fan_out(address: tuple[str, int]) -> float:
     """Return deliveries per second from one publisher to several durable queues."""
     exchange = f"bench-{os.getpid()}-{next(_names)}"
@@ -230,7 +292,7 @@ def _pace(client: Client, one: bytes, due_s: list[float]) -> None:
 
 
 def amqp(session: Session) -> list[Sample]:
-    """Measure persistent messages with confirms, fan-out and latency; RabbitMQ gets the same."""
+    """Measure persistent messages with confirms, workers, fan-out, latency; RabbitMQ as well."""
     if not session.ours:
         return []
     ports = (Path(session.peer.directory) / "ports").read_text().split()
@@ -252,6 +314,7 @@ def _measure(name: str, address: tuple[str, int], pid: int, lasting_s: float) ->
         ("classic", lambda: one_to_one(address, CLASSIC, is_read=True)),
         ("quorum", lambda: one_to_one(address, QUORUM, is_read=True)),
         ("publish", lambda: one_to_one(address, CLASSIC, is_read=False)),
+        ("shared", lambda: shared(address)),
         ("fanout", lambda: fan_out(address)),
     )
     for case, load in loads:

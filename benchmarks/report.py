@@ -73,6 +73,7 @@ GOALS: dict[str, Goal] = {
     "rabbitmq_classic": _at_least(3.0),
     "rabbitmq_quorum": _at_least(3.0),
     "rabbitmq_publish": _at_least(3.0),
+    "rabbitmq_shared": _at_least(3.0),
     "rabbitmq_fanout": _at_least(3.0),
 }
 # What our own number must reach, whatever the peer does. Both produce floors are for batches on one

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import java_tools, load, report, soak, sockets
+from benchmarks import amqp, java_tools, load, report, soak, sockets
 from benchmarks.usage import usage_of
 from tests.running_node import RunningNode
 
@@ -54,6 +54,11 @@ def test_a_soak_accounts_for_every_message(node: RunningNode, name: str) -> None
     assert rows[-1]["received"] > 0
     assert rows[-1]["under_way"] == 0
     assert rows[-1]["rss_mb"] > 0
+
+
+def test_workers_of_an_amqp_queue_get_all_messages_together(node: RunningNode) -> None:
+    """E4: the case ends when the last message is acknowledged, whoever has got it."""
+    assert amqp.shared(node.amqp_address, 2_000) > 0
 
 
 def test_many_connections_are_all_answered_while_all_are_open(node: RunningNode) -> None:
