@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
+from chordmq.broker.joint_run import PIECES_MAX
 from chordmq.broker.partition import SNAPSHOT_BYTES, Partition
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.shared import Appended
@@ -127,6 +128,20 @@ async def test_batches_appended_together_are_treated_as_one_by_one(
         assert other.producers.snapshot() == one.producers.snapshot()
     finally:
         broker.close()
+
+
+async def test_more_batches_than_the_kernel_writes_by_one_call_are_appended(
+    broker: Broker,
+) -> None:
+    """C5: small as they came, large as they are stored."""
+    partition = await made(broker, compression_type="uncompressed", flush="os")
+    count = PIECES_MAX + 1
+    batches = [batch(b"x" * 20_000, compression=Compression.GZIP) for _ in range(count)]
+    results = partition.append_together(batches, is_quorum_needed=True)
+    assert [result.base_offset for result in results if isinstance(result, Appended)] == [
+        *range(count)
+    ]
+    assert len([*partition.log.scan(0)]) == count
 
 
 def outcome(partition: Partition, data: bytearray) -> Appended | type[ChordMQError]:

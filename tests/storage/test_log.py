@@ -115,6 +115,20 @@ def test_who_reads_up_to_the_end_follows_the_log(tmp_path: Path, start: int) -> 
         log.close()
 
 
+def test_who_reads_all_that_may_be_read_follows_the_log(tmp_path: Path) -> None:
+    """A6: what is not committed yet lies behind it."""
+    with disk(tmp_path, tail_bytes=10_000) as d:
+        log = d.log()
+        for value in values(100):
+            append(log, batch(value))
+        log._tail.clear()
+        log._tail._unread = UNREAD_MAX + 1
+        log.read(0, 1 << 20, limit=98)
+        append(log, batch(b"new"))
+        assert log._tail.start == 100
+        log.close()
+
+
 def test_who_stops_before_the_end_does_not_follow_the_log(tmp_path: Path) -> None:
     """A6: one who reads old records needs none of the newest in memory."""
     with disk(tmp_path, tail_bytes=10_000) as d:

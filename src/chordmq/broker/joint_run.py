@@ -7,7 +7,9 @@ from chordmq.records.batch import BatchHeader, place
 from chordmq.records.origin import NO_PRODUCER
 
 JOINED_MAX = 16 * 1024
-"""Bytes of a batch that is copied to be written with others; a larger one stays where it is."""
+"""Bytes of the average batch of a run that is copied together; larger ones stay where they are."""
+PIECES_MAX = 1024
+"""Pieces of memory that the kernel writes by one call."""
 
 
 class JointRun:
@@ -45,7 +47,7 @@ class JointRun:
 
     def pieces(self) -> tuple[Sequence[memoryview], bool]:
         """Return the bytes, and whether they are only lent: small batches are copied together."""
-        batches = self._batches
-        if sum(map(len, batches)) > JOINED_MAX * len(batches):
+        batches, count = self._batches, len(self._batches)
+        if count <= PIECES_MAX and sum(map(len, batches)) > JOINED_MAX * count:
             return batches, True
         return [memoryview(b"".join(batches))], False

@@ -155,7 +155,7 @@ class Partition(Audience):
                 data, header, append_time_ms = self._checked(batch, is_quorum_needed)
                 if header.producer_id > NO_PRODUCER and not run.takes(header):
                     if run.knows(header.producer_id):  # what it has to follow must be noted first
-                        run = self._written(run, results)
+                        run = self._write_run(run, results)
                     known = self.producers.check(header)
             except ChordMQError as error:
                 results.append(error)
@@ -165,10 +165,10 @@ class Partition(Audience):
                 run.add(len(results), data, header)
             following = base_offset + header.last_offset_delta + 1
             results.append(Appended(base_offset, following, append_time_ms, start_offset))
-        self._written(run, results)
+        self._write_run(run, results)
         return results
 
-    def _written(self, run: JointRun, results: list[Appended | ChordMQError]) -> JointRun:
+    def _write_run(self, run: JointRun, results: list[Appended | ChordMQError]) -> JointRun:
         """Write batches that have their offsets; return a run for those that come behind them."""
         if run.headers:
             pieces, is_lent = run.pieces()

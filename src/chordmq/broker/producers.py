@@ -75,7 +75,7 @@ class Producer:
 
 
 def is_next(before: BatchHeader, header: BatchHeader) -> bool:
-    """Say whether a producer's batch is to be taken if the one before it is, whatever else."""
+    """Say whether a producer's batch needs no other check than that the one before it was taken."""
     return (
         header.producer_epoch == before.producer_epoch
         and header.base_sequence == (before.last_sequence + 1) & SEQUENCE_MASK

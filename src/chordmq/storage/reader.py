@@ -49,11 +49,11 @@ class Reader:
             offset = piece.next_offset
             if piece.position < segment.size:
                 self._remember(segment, piece)
-                return views
-        if room > 0 and self._tail.start <= offset < limit:
-            views += self._tail.read(offset, room, limit, at_least_one=not views)
-        elif offset >= limit:
+                break
+        if offset >= limit:  # all that may be read
             self._tail.followed()
+        elif room > 0 and self._tail.start <= offset:
+            views += self._tail.read(offset, room, limit, at_least_one=not views)
         return views
 
     def number_of(self, offset: int) -> int:

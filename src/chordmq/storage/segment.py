@@ -134,18 +134,21 @@ class Segment:
             else:
                 written = os.writev(self.fd, pieces)
             if written < sum(map(len, pieces)):
-                self._write_rest(memoryview(b"".join(pieces))[written:])
+                self._write_rest(pieces, written)
         except OSError as error:
             os.ftruncate(self.fd, self.size)
             raise files.write_fault(self.path, error) from error
         for header in headers:
             self.note(header, index_interval)
 
-    def _write_rest(self, data: memoryview) -> None:
+    def _write_rest(self, pieces: Sequence[memoryview], written: int) -> None:
         """Go on after a write in part, which only a full disk does; the next call says why."""
         assert self.fd is not None
-        while data:
-            data = data[os.write(self.fd, data) :]
+        for piece in pieces:
+            rest = piece[written:]
+            written = max(written - len(piece), 0)
+            while rest:
+                rest = rest[os.write(self.fd, rest) :]
 
     def note(self, header: BatchHeader, index_interval: int) -> None:
         """Take the batch that stands at the end of the file into account."""

@@ -305,6 +305,22 @@ async def test_a_right_that_is_taken_away_ends_with_the_request_before(
     assert len(taken) == 1
 
 
+@pytest.mark.parametrize("size", [1, 2 * SMALL])
+async def test_what_came_before_a_malformed_request_is_answered(
+    front: KafkaFront, partition: Partition, taken: list[bytes], size: int
+) -> None:
+    """C12: a producer that is hung up on without an answer would send it again."""
+    async with connected(front) as wire:
+        for number in range(2):
+            assert await asked(wire, produce("t", b"x" * size)) == (0, number)
+        malformed = struct.pack(">ihh", 4, 0, 9)
+        await wire.send(produce("t", b"y" * size) + produce("t", b"z" * size) + malformed)
+        assert [await answered(wire) for _ in range(2)] == [(0, 2), (0, 3)]
+        assert await wire.receive() == b""
+    assert len(stored(partition)) == 4
+    assert len(taken) == 2
+
+
 async def test_a_fault_of_the_node_ends_the_connection(
     front: KafkaFront, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:

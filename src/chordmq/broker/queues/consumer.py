@@ -58,7 +58,7 @@ class BulkConsumer(Protocol):
 
     @property
     def order(self) -> object:
-        """Return what all messages stay in order on, whichever of its consumers they are for."""
+        """Return the channel, on which messages stay in the queue's order for all its consumers."""
         ...
 
     def room(self) -> int:

@@ -44,7 +44,7 @@ class Turns:
         """Return who gets messages of such sizes in turns, and how many all together.
 
         The first is who was chosen last, and the turn goes on as if they had got them one by one.
-        Nobody is returned if they have to, or if it costs less.
+        Nobody is returned if the messages must go one by one, or do so for less.
         """
         chosen = self._consumers[0 if self.is_alone else self._next - 1].in_bulk
         if chosen is None:

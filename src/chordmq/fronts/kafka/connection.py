@@ -65,7 +65,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._blocker: Answer | None = None
         """What has to be answered, and sent if it is large, before the next request is begun."""
         self._has_large = False
-        """Whether a batch is gathered whose memory is only lent, so that it cannot wait."""
+        """Whether a batch is gathered whose memory may be only lent, so that it cannot wait."""
         self._is_full = False
         self._is_reading = True
         self._is_draining = False
@@ -109,9 +109,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if frames:
             frames.reverse()
             self._frames = frames + self._frames if self._frames else frames
-            self._work()
-            if self._frames:
-                self._frames = list(map(own, self._frames))
+            try:
+                self._work()
+            finally:
+                if self._frames:
+                    self._frames = list(map(own, self._frames))
         if self._held or self._is_full or reader.held:
             self._account()
 
@@ -440,6 +442,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _fail(self, header: RequestHeader | None, reason: str) -> None:
         if header is not None and header.api_key in APIS:
             self._usage(header.api_key).failures += 1
+        if self._front.gathering is not None:
+            self._front.gathering.write()
         self._send()  # what was answered before the fault still reaches the client
         self.close(reason)
 

@@ -1,7 +1,8 @@
-"""Small Produce requests of one turn of the event loop, which share a write and a pass of sending.
+"""Produce requests of one turn of the event loop, which share a write and a pass of sending.
 
 Fifty clients that wait for each answer send fifty requests in a turn. Written one by one they cost
-a system call each, and each answer that leaves at once wakes its client by itself.
+a system call each, and each answer that leaves at once wakes its client by itself. Large requests
+share no more than the write of what one read has brought: their memory is wanted for the next.
 """
 
 import asyncio
@@ -19,9 +20,9 @@ log = get_logger(__name__)
 
 PRODUCE: Final = 0
 SMALL: Final = 16 * 1024
-"""Bytes of a request that is gathered; copying a larger one costs more than its own write."""
+"""Bytes of a request that waits for the end of the turn; a larger one would have to be copied."""
 GATHERED_MAX: Final = 1 << 20
-"""Bytes that wait at most; what comes then is written at once."""
+"""Bytes that wait at most; they are written before what comes then."""
 
 
 class Asker(Protocol):
