@@ -112,10 +112,17 @@ def start_kafka(directory: Path, settings: Sequence[str] = ()) -> Peer:
     return _start(name, command, directory, port, partial(_is_up, port))
 
 
-def start_chordmq(directory: Path, settings: Sequence[str] = (), *, is_open: bool = True) -> Peer:
+def start_chordmq(
+    directory: Path,
+    settings: Sequence[str] = (),
+    *,
+    is_open: bool = True,
+    source: Path = ROOT / "src",
+) -> Peer:
     """Start a ChordMQ node on `directory`; `settings` are more `key=value` of its configuration.
 
-    One that demands TLS or a login is not open: it is asked over HTTP whether it is ready.
+    One that demands TLS or a login is not open: it is asked over HTTP whether it is ready. Its
+    program is in `source`, which may be another version's.
     """
     directory.mkdir(parents=True, exist_ok=True)
     ports = directory / "ports"
@@ -129,7 +136,7 @@ def start_chordmq(directory: Path, settings: Sequence[str] = (), *, is_open: boo
     for setting in (*chosen, *settings):
         command += ["--set", setting]
     ready = partial(_is_up, port) if is_open else partial(_is_ready, http_port)
-    return _start("ChordMQ", command, directory, port, ready)
+    return _start("ChordMQ", command, directory, port, ready, source)
 
 
 def kafka_libs() -> Path:
@@ -205,14 +212,19 @@ def _is_ready(http_port: int) -> bool:
 
 
 def _start(
-    name: str, command: list[str], directory: Path, port: int, ready: Callable[[], bool]
+    name: str,
+    command: list[str],
+    directory: Path,
+    port: int,
+    ready: Callable[[], bool],
+    source: Path = ROOT / "src",
 ) -> Peer:
     """Start the process and wait until it answers."""
     started = time.monotonic()
     with (directory / "broker.log").open("ab") as log:
         process = subprocess.Popen(
-            command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True, env=_environment(),
-            preexec_fn=_die_with_parent,
+            command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(source)}, preexec_fn=_die_with_parent,
         )  # fmt: skip
     peer = Peer(name, f"127.0.0.1:{port}", process, directory, 0.0)
     try:
@@ -231,7 +243,3 @@ def _start(
 
 def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}

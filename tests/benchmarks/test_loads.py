@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import amqp, java_tools, load, report, soak, sockets
+from benchmarks import amqp, java_tools, load, report, soak, sockets, versions
+from benchmarks.peers import PeerFailed
 from benchmarks.usage import usage_of
 from tests.running_node import RunningNode
 
@@ -105,3 +106,15 @@ def test_the_benchmark_command_writes_its_rows(tmp_path: Path) -> None:
     assert 0 < row["ours"] < 60
     assert row["peer_name"] == report.PEER_NAME
     assert json.loads((tmp_path / "latest.meta.json").read_text())["cores"] >= 1
+
+
+def test_versions_are_compared_by_their_own_programs(tmp_path: Path) -> None:
+    """C16: a version that does not start is noticed, so none is measured in place of another."""
+    work = versions.Load(lambda peer: (1000.0, 2.0), "MB/s", "s/GB", 10.0)
+    found = versions.compare([ROOT], work, 1)
+    assert [one.rate for one in found[ROOT]] == [50.0]
+    broken = tmp_path / "src" / "chordmq"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise SystemExit('a version that does not start')")
+    with pytest.raises(PeerFailed, match="a version that does not start"):
+        versions.measure(tmp_path, work)

@@ -1,0 +1,139 @@
+"""Compares versions of the node with each other, on a machine whose speed changes by the minute.
+
+`git worktree add ../before HEAD~1`, then `python -m benchmarks.versions ../before .`: a node of
+each version starts in turn, does the same work and stops, several times. The order turns in every
+round, so that what the machine does meanwhile hits all of them alike.
+"""
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from benchmarks import amqp, load, sockets
+from benchmarks.peers import FRONTS, ROOT, Peer, start_chordmq
+from benchmarks.usage import usage_of
+
+WORK = ROOT / ".cache" / "bench"
+TOPIC = "versions"
+BATCH = (126, 1024)
+"""Records, and bytes of each: a batch of 128 KiB."""
+BATCHES = 8_000
+SECONDS = 4.0
+ENDLESS = 10**9
+GB = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Some work of a node: how much in a second, and what it cost for each piece."""
+
+    rate: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Something to do: returns how many pieces were done, and in how many seconds."""
+
+    run: Callable[[Peer], tuple[float, float]]
+    unit: str
+    cost_unit: str
+    pieces_in_unit: float = 1.0
+    pieces_in_cost: float = 1.0
+
+
+def _bytes(rate: sockets.Rate) -> tuple[float, float]:
+    return rate.size, rate.seconds
+
+
+def prebuilt(peer: Peer) -> tuple[float, float]:
+    """Produce prebuilt batches of 128 KiB on one connection."""
+    limit = (10 * SECONDS, BATCHES)
+    return _bytes(sockets.produce_pipelined(peer.bootstrap, TOPIC, BATCH, limit))
+
+
+def librdkafka(peer: Peer) -> tuple[float, float]:
+    """Produce messages of 1 KiB through librdkafka."""
+    limit = (SECONDS, ENDLESS)
+    return _bytes(load.produce(peer.bootstrap, TOPIC, 1024, load.ACKS["acks1"], limit))
+
+
+def idempotent(peer: Peer) -> tuple[float, float]:
+    """Produce them idempotently."""
+    limit = (SECONDS, ENDLESS)
+    return _bytes(load.produce(peer.bootstrap, TOPIC, 1024, load.ACKS["acksall"], limit))
+
+
+def unbatched(peer: Peer) -> tuple[float, float]:
+    """Produce one record a request from 50 connections that wait for each answer."""
+    rate = sockets.produce_in_turn(peer.bootstrap, TOPIC, 50, SECONDS)
+    return rate.count, rate.seconds
+
+
+def workers(peer: Peer) -> tuple[float, float]:
+    """Have four workers share an AMQP queue."""
+    ports = (peer.directory / "ports").read_text().split()
+    rate = amqp.shared(("127.0.0.1", int(ports[FRONTS.index("amqp")])))
+    return amqp.MESSAGES, amqp.MESSAGES / rate
+
+
+LOADS = {
+    "prebuilt": Load(prebuilt, "MB/s", "s/GB", 1e6, GB),
+    "librdkafka": Load(librdkafka, "MB/s", "s/GB", 1e6, GB),
+    "idempotent": Load(idempotent, "MB/s", "s/GB", 1e6, GB),
+    "unbatched": Load(unbatched, "requests/s", "µs", 1.0, 1e-6),
+    "workers": Load(workers, "messages/s", "µs", 1.0, 1e-6),
+}
+
+
+def measure(tree: Path, work: Load) -> Done:
+    """Start a node of one version, and have it work."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    directory = Path(tempfile.mkdtemp(dir=WORK))
+    try:
+        peer = start_chordmq(directory, source=tree.resolve() / "src")
+        try:
+            load.create_topic(peer.bootstrap, TOPIC, 1, {"flush": "os"})
+            sockets.produce_pipelined(peer.bootstrap, TOPIC, BATCH, (1.0, BATCHES // 40))
+            before_s = usage_of(peer.pid).cpu_s
+            pieces, seconds = work.run(peer)
+            cpu_s = usage_of(peer.pid).cpu_s - before_s
+        finally:
+            peer.stop()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    rate = pieces / work.pieces_in_unit / seconds
+    return Done(rate, cpu_s / pieces * work.pieces_in_cost)
+
+
+def compare(trees: Sequence[Path], work: Load, rounds: int) -> dict[Path, list[Done]]:
+    """Measure all versions in turn, as often as there are rounds."""
+    found: dict[Path, list[Done]] = {tree: [] for tree in trees}
+    for number in range(rounds):
+        for tree in trees if number % 2 == 0 else reversed(trees):
+            found[tree].append(measure(tree, work))
+    return found
+
+
+def main() -> None:
+    """Compare and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.versions", description=__doc__)
+    parser.add_argument("trees", nargs="+", type=Path, help="checkouts of this project")
+    parser.add_argument("--load", choices=LOADS, default="prebuilt")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    work = LOADS[options.load]
+    for tree, done in compare(options.trees, work, options.rounds).items():
+        rates, costs = [one.rate for one in done], [one.cost for one in done]
+        print(
+            f"{tree}: {median(rates):,.0f} [{min(rates):,.0f}, {max(rates):,.0f}] {work.unit}, "
+            f"{median(costs):.3g} [{min(costs):.3g}, {max(costs):.3g}] {work.cost_unit} of the node"
+        )
+
+
+if __name__ == "__main__":
+    main()
