@@ -85,8 +85,8 @@ LOADS = {
     "prebuilt": Load(prebuilt, "MB/s", "s/GB", 1e6, GB),
     "librdkafka": Load(librdkafka, "MB/s", "s/GB", 1e6, GB),
     "idempotent": Load(idempotent, "MB/s", "s/GB", 1e6, GB),
-    "unbatched": Load(unbatched, "requests/s", "µs", 1.0, 1e-6),
-    "workers": Load(workers, "messages/s", "µs", 1.0, 1e-6),
+    "unbatched": Load(unbatched, "requests/s", "µs", 1.0, 1e6),
+    "workers": Load(workers, "messages/s", "µs", 1.0, 1e6),
 }
 
 

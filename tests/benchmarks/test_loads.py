@@ -112,7 +112,9 @@ def test_versions_are_compared_by_their_own_programs(tmp_path: Path) -> None:
     """C16: a version that does not start is noticed, so none is measured in place of another."""
     work = versions.Load(lambda peer: (1000.0, 2.0), "MB/s", "s/GB", 10.0)
     found = versions.compare([ROOT], work, 1)
-    assert [one.rate for one in found[ROOT]] == [50.0]
+    [one] = found[ROOT]
+    assert one.rate == 50.0
+    assert 0 <= one.cost < 1  # processor seconds of a node that had nothing to do
     broken = tmp_path / "src" / "chordmq"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("raise SystemExit('a version that does not start')")

@@ -3,10 +3,16 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordmq.codecs.frames import FIRST_SIZE_MAX, FrameReader, SmallFrameReader, own
+from chordmq.codecs.frames import (
+    FIRST_SIZE_MAX,
+    SHARED_SIZE,
+    FrameReader,
+    SmallFrameReader,
+    own,
+)
 from chordmq.errors import DecodeError
 
 
@@ -49,6 +55,31 @@ def test_only_a_frame_of_ones_own_stays_when_others_receive() -> None:
     assert bytes(first) == b"first"
     assert bytes(second) == bytes(len(b"second"))
     assert own(first) is first
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.integers(0, SHARED_SIZE + 9), min_size=1, max_size=6),
+    st.integers(20_000, 2 * SHARED_SIZE),
+    st.booleans(),
+)
+def test_any_chunking_gives_the_same_large_frames(
+    sizes: list[int], chunk: int, is_lent: bool
+) -> None:
+    payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
+    reader = FrameReader(frame_size_max=10_000_000)
+    stream = b"".join(map(framed, payloads))
+    assert feed(reader, stream, chunk, is_lent=is_lent) == payloads
+    assert not reader.is_partial
+
+
+def test_a_frame_that_trickles_in_is_not_copied_with_each_byte() -> None:
+    """C11: a slow client costs no more than a fast one: its frame gets memory of its own."""
+    reader = FrameReader(frame_size_max=1_000_000)
+    feed(reader, struct.pack(">i", 100_000) + b"x" * 50_000, 30_000)
+    assert len(reader.room()) == 50_000
+    feed(reader, b"x" * 100, 1)
+    assert len(reader.room()) == 49_900
 
 
 def test_a_frame_larger_than_the_shared_buffer_comes_out_whole() -> None:

@@ -17,14 +17,17 @@ _shared = memoryview(bytearray(SHARED_SIZE))
 
 
 class FrameReader:
-    """Turns bytes into frames: `room()` says where to put them, `received(n)` how many came."""
+    """Turns bytes into frames: `room()` says where to put them, `received(n)` how many came.
 
-    __slots__ = ("_filled", "_frame", "_prefix", "_prefix_filled", "_size", "frame_size_max")
+    The beginning of a frame at the end of a read is kept, and put before what the next read brings.
+    A frame that is not whole then either, or is too large for that, gets memory of its own.
+    """
+
+    __slots__ = ("_begun", "_filled", "_frame", "_size", "frame_size_max")
 
     def __init__(self, frame_size_max: int) -> None:
         self.frame_size_max = frame_size_max
-        self._prefix = bytearray(PREFIX_SIZE)
-        self._prefix_filled = 0
+        self._begun = b""
         self._frame: bytearray | None = None
         self._size = 0
         self._filled = 0
@@ -32,20 +35,18 @@ class FrameReader:
     @property
     def held(self) -> int:
         """Return the bytes of memory kept for a frame that has not arrived whole."""
-        return len(self._frame) if self._frame is not None else 0
+        return len(self._begun) if self._frame is None else len(self._frame)
 
     @property
     def is_partial(self) -> bool:
         """Return whether a frame has begun and not ended."""
-        return self._frame is not None or self._prefix_filled > 0
+        return bool(self._begun) or self._frame is not None
 
     def room(self) -> memoryview:
         """Return the buffer for the next bytes of the connection."""
         if self._frame is not None:
             return memoryview(self._frame)[self._filled :]
-        if self._prefix_filled:
-            return memoryview(self._prefix)[self._prefix_filled :]
-        return _shared
+        return _shared[len(self._begun) :] if self._begun else _shared
 
     def received(self, count: int) -> list[memoryview]:
         """Take note of `count` bytes put into `room()`; return the frames they complete."""
@@ -58,65 +59,49 @@ class FrameReader:
         """
         if self._frame is not None:
             return self._received_frame(count)
-        if self._prefix_filled:
-            self._prefix_filled += count
-            if self._prefix_filled == PREFIX_SIZE:
-                self._begin(self._check(_PREFIX.unpack(self._prefix)[0]))
-            return self._take_empty()
-        return self._received_shared(count)
+        begun, self._begun = self._begun, b""
+        if begun:
+            _shared[: len(begun)] = begun
+        return self._cut(len(begun) + count, was_begun=len(begun) >= PREFIX_SIZE)
 
     def _received_frame(self, count: int) -> list[memoryview]:
         assert self._frame is not None
         self._filled += count
         if self._filled == self._size:
-            return [self._take()]
+            frame, self._frame = self._frame, None
+            return [memoryview(frame)]
         if self._filled == len(self._frame):
             grown = bytearray(min(self._size, 2 * len(self._frame)))
             grown[: self._filled] = self._frame
             self._frame = grown
         return []
 
-    def _received_shared(self, count: int) -> list[memoryview]:
+    def _cut(self, count: int, *, was_begun: bool) -> list[memoryview]:
+        """Return the frames in the shared buffer, and keep what is left of it."""
         frames: list[memoryview] = []
         position, limit = 0, self.frame_size_max
         while count - position >= PREFIX_SIZE:
             (size,) = _PREFIX.unpack_from(_shared, position)
             if not 0 <= size <= limit:
-                self._check(size)
+                raise DecodeError(f"frame of {size} bytes; the limit is {limit}")
             start = position + PREFIX_SIZE
             end = start + size
             if end > count:
-                self._begin(size)
-                assert self._frame is not None
-                self._filled = count - start
-                self._frame[: self._filled] = _shared[start:count]
-                return frames
+                if (was_begun and not position) or end - position > SHARED_SIZE:
+                    self._begin(size, _shared[start:count])
+                    return frames
+                break
             frames.append(_shared[start:end])
             position = end
         if position < count:
-            self._prefix_filled = count - position
-            self._prefix[: self._prefix_filled] = _shared[position:count]
+            self._begun = bytes(_shared[position:count])
         return frames
 
-    def _check(self, size: int) -> int:
-        if not 0 <= size <= self.frame_size_max:
-            raise DecodeError(f"frame of {size} bytes; the limit is {self.frame_size_max}")
-        return size
-
-    def _begin(self, size: int) -> None:
-        self._prefix_filled = 0
+    def _begin(self, size: int, data: memoryview) -> None:
         self._size = size
-        self._filled = 0
+        self._filled = len(data)
         self._frame = bytearray(min(size, FIRST_SIZE_MAX))
-
-    def _take(self) -> memoryview:
-        assert self._frame is not None
-        frame, self._frame = self._frame, None
-        return memoryview(frame)
-
-    def _take_empty(self) -> list[memoryview]:
-        """Return the frame just begun if it is complete already, because it is empty."""
-        return [self._take()] if self._frame is not None and self._size == 0 else []
+        self._frame[: len(data)] = data
 
 
 def own(data: memoryview) -> memoryview:
