@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 from rich.table import Table
 
@@ -37,6 +39,9 @@ RECORDS, RECORD_BYTES = 128, 1024
 FILTERS_AT_ONCE = 500
 FILTERS_PER_CLIENT = 1_000
 """All messages are for the first client, so that only one is read from."""
+TOPICS_AT_ONCE = 100
+WILDCARDS = {"a{0}/+/c": 1_000, "+/b{0}/#": 1_000, "a{0}/#": 1_000, "#": 20}
+"""Filters, and how often they come and go; all but the last match one log topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,38 @@ def filters(peer: Peer) -> Iterator[Point]:
         yield work.point("filters", count, REQUESTS)
 
 
+def log_topics(peer: Peer) -> Iterator[Point]:
+    """Filters with a wildcard that come and go, among ever more log topics."""
+    client, known = mqtt.Client(_mqtt_address(peer), "growth-t"), 0
+    for count in (100, 1_000, 10_000):
+        _create_topics(peer, known, count)
+        known = count
+        for shape, turns in WILDCARDS.items():
+            work = Work(peer.pid)
+            for number in range(turns):
+                wanted = shape.format(f"{number % count:05}").encode()
+                client.subscribe(wanted, 0)
+                _unsubscribe(client, wanted)
+            yield work.point(f"log topics: {shape.format('x')}", count, turns)
+
+
+def wildcards(peer: Peer) -> Iterator[Point]:
+    """Log topics that are made, among ever more filters with a wildcard that do not match them."""
+    address, known, made = _mqtt_address(peer), 0, 0
+    client = mqtt.Client(address, "growth-w")
+    for count in (1, 100, 1_000, 10_000):
+        while known < count:
+            until = min(count, known + FILTERS_AT_ONCE)
+            if known and known % FILTERS_PER_CLIENT == 0:
+                client = mqtt.Client(address, f"growth-w{known}")
+            _subscribe(client, [b"none%05d/+/c" % number for number in range(known, until)])
+            known = until
+        work = Work(peer.pid)
+        _create_topics(peer, made, made + TOPICS_AT_ONCE)
+        made += TOPICS_AT_ONCE
+        yield work.point("filters with a wildcard: new log topics", count, TOPICS_AT_ONCE)
+
+
 def ring(_: Peer) -> Iterator[Point]:
     """Members that a look-up asks, in ever larger rings that are simulated whole."""
     chance = random.Random(7)
@@ -199,6 +236,8 @@ AXES: dict[str, Callable[[Peer], Iterator[Point]]] = {
     "log_size": log_size,
     "retained": retained,
     "filters": filters,
+    "log_topics": log_topics,
+    "wildcards": wildcards,
     "ring": ring,
 }
 
@@ -237,6 +276,22 @@ def _subscribe(client: mqtt.Client, wanted: list[bytes]) -> None:
     client.socket.sendall(b"\x82" + size + bytes((rest,)) + body)
     answer = 2 + len(wanted)
     client.expect(1 + (1 if answer < 128 else 2) + answer)
+
+
+def _unsubscribe(client: mqtt.Client, wanted: bytes) -> None:
+    body = b"\0\1" + _text(wanted)
+    client.socket.sendall(bytes((0xA2, len(body))) + body)
+    client.expect(4)
+
+
+def _create_topics(peer: Peer, start: int, until: int) -> None:
+    """Make log topics, none of whose levels another has."""
+    admin = AdminClient({"bootstrap.servers": peer.bootstrap})
+    for first in range(start, until, TOPICS_AT_ONCE):
+        numbers = range(first, min(until, first + TOPICS_AT_ONCE))
+        new = [NewTopic(f"a{number:05}.b{number:05}", num_partitions=1) for number in numbers]
+        for created in admin.create_topics(new, request_timeout=60).values():
+            created.result()
 
 
 def _text(data: bytes) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.log_settings import log_settings
+from chordmq.broker.names import Names
 from chordmq.broker.partition import Partition
 from chordmq.broker.settings import BrokerSettings
 from chordmq.broker.shared import Shared
@@ -196,6 +197,19 @@ async def test_a_deleted_topic_is_gone_at_once_and_its_files_soon(tmp_path: Path
             append(old.partitions[0], b"late")
         await topics.removed()
         assert directories(topics) == ["t-0", "t-1"]
+
+
+async def test_filters_find_topics_that_come_and_go_also_after_a_restart(tmp_path: Path) -> None:
+    """E2: the names are kept beside the topics themselves."""
+    wanted = Names().reach("site/+/#")
+    async with opened(tmp_path) as topics:
+        for name in ("site.one", "site.two", "elsewhere.one"):
+            await topics.create(name)
+        await topics.delete("site.one")
+        assert [topic.name for topic in wanted.among(topics)] == ["site.two"]
+        await topics.create("site.one")
+    async with opened(tmp_path) as topics:
+        assert [topic.name for topic in wanted.among(topics)] == ["site.one", "site.two"]
 
 
 async def test_a_topic_is_deleted_while_it_is_being_flushed(tmp_path: Path) -> None:

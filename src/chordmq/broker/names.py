@@ -7,7 +7,7 @@ otherwise. A name without levels is that of a log topic.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, TypeVar
 
 from chordmq.broker.subscriptions import (
@@ -21,18 +21,16 @@ from chordmq.broker.subscriptions import (
     matches,
     overlaps,
 )
+from chordmq.broker.topic_names import DOT, TOPIC_LENGTH_MAX, Shape, TopicNames
 from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidPattern, InvalidSetting, InvalidTopicName
 from chordmq.records.record import Headers, NewRecord, Record
 
 NAME_HEADER = "chordmq.topic"
-TOPIC_LENGTH_MAX = 249
 DIGEST_LENGTH = 16
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
 _PLACE = re.compile(r"\{([0-9]{1,3})\}")
-_CUT_SHORT = f".{{{TOPIC_LENGTH_MAX}}}"
-"""Log topics that may stand for longer levels."""
 _TOPIC = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_LENGTH_MAX}}}")
 _RULE = re.compile(r"(\S+)\s*->\s*([A-Za-z0-9._-]{1,249})(?:\s+(\S+))?")
 
@@ -70,9 +68,9 @@ T_co = TypeVar("T_co", bound=LogTopic, covariant=True)
 
 
 class Known(Protocol[T_co]):
-    """Log topics, to be looked through or up."""
+    """Log topics, to be looked up."""
 
-    def __iter__(self) -> Iterator[T_co]: ...
+    names: TopicNames
 
     def find(self, name: str) -> T_co | None:
         """Return the one of a name, or None."""
@@ -91,23 +89,20 @@ class Reach(NamedTuple):
 
     named: frozenset[str]
     """Those of rules, and that of levels without a wildcard."""
-    pattern: re.Pattern[str] | None
+    shape: Shape | None
     """What others are called, where a wildcard leaves that open."""
 
     def covers(self, topic: str) -> bool:
         """Return whether a log topic is one of them."""
-        return topic in self.named or (
-            self.pattern is not None and self.pattern.fullmatch(topic) is not None
-        )
+        return topic in self.named or (self.shape is not None and self.shape.fits(topic))
 
     def among(self, topics: Known[T_co]) -> list[T_co]:
         """Return which of some log topics they are, without internal ones."""
-        if self.pattern is None:
-            found = [topic for topic in map(topics.find, self.named) if topic is not None]
-        else:
-            is_called_so = self.pattern.fullmatch
-            found = [one for one in topics if is_called_so(one.name) or one.name in self.named]
-        return [topic for topic in found if not topic.is_internal]
+        names: Iterable[str] = self.named
+        if self.shape is not None:
+            names = dict.fromkeys((*topics.names.matching(self.shape), *self.named))
+        found = map(topics.find, names)
+        return [topic for topic in found if topic is not None and not topic.is_internal]
 
 
 class Names:
@@ -159,7 +154,7 @@ class Names:
         """Return which log topics may hold what a filter matches, also those not yet made."""
         literal = literal_topic(wanted)
         if literal is None:
-            return Reach(self.ruled(wanted), _topics_of(wanted))
+            return Reach(self.ruled(wanted), _shape_of(wanted))
         return Reach(self.ruled(wanted) | {literal}, None)
 
     def ruled(self, wanted: str) -> frozenset[str]:
@@ -274,12 +269,11 @@ def _key(template: str | None, levels: list[str]) -> bytes | None:
     return _PLACE.sub(level, template).encode()
 
 
-def _topics_of(wanted: str) -> re.Pattern[str]:
-    """Return a pattern of the log topics whose names a filter with wildcards may match."""
+def _shape_of(wanted: str) -> Shape:
+    """Return what log topics are called whose names a filter with wildcards may match."""
     levels = wanted.split(SEPARATOR)
     if levels[0] == REST or len(levels) == 1:
         # A single level may have a dot inside, and then says its name in the header.
-        return re.compile(r".*")
-    first, second = (".*" if one in (ONE, REST) else re.escape(_legal(one)) for one in levels[:2])
-    alone = f"|{first}" if levels[1] == REST else ""
-    return re.compile(rf"{first}\.{second}|{_CUT_SHORT}{alone}")
+        return Shape(is_alone=True)
+    first, second = ("" if one in (ONE, REST) else _legal(one) for one in levels[:2])
+    return Shape(first and first + DOT, second and DOT + second, levels[1] == REST)

@@ -99,12 +99,6 @@ def in_force(defaults: TopicSettings, overrides: Mapping[str, str], topic: str) 
     return settings
 
 
-def folded(name: str) -> str:
-    """Return what no two names may share."""
-    # Metric names turn '.' into '_', so two topics must not differ in that alone.
-    return name.replace(".", "_")
-
-
 def new_id() -> bytes:
     """Return a random id; Kafka's clients take the ids 0 and 1 for none."""
     return uuid.uuid4().bytes

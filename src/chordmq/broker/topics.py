@@ -12,7 +12,8 @@ from chordmq.broker.endurance import to_the_end
 from chordmq.broker.local_logs import DISK_THREADS, LocalLogs, close_all
 from chordmq.broker.partition import Partition
 from chordmq.broker.settings import BrokerSettings, TopicSettings
-from chordmq.broker.topic import Topic, check_count, check_name, folded, in_force, new_id
+from chordmq.broker.topic import Topic, check_count, check_name, in_force, new_id
+from chordmq.broker.topic_names import TopicNames
 from chordmq.cluster.metastore.store import Event, StoreConflict
 from chordmq.cluster.state import (
     DEFAULTS,
@@ -78,7 +79,7 @@ class Topics:
         self._open_partition = open_partition
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._by_folded_name: dict[str, str] = {}
+        self.names = TopicNames()
         self._changes = asyncio.Lock()
         self._logs = LocalLogs(directory, table.held)
         self._stale: asyncio.Queue[str] = asyncio.Queue()
@@ -142,7 +143,7 @@ class Topics:
         check_name(name)
         if name in self._by_name:
             raise TopicExists(f"Topic '{name}' already exists.")
-        other = self._by_folded_name.get(folded(name))
+        other = self.names.twin_of(name)
         if other is not None:
             raise InvalidTopicName(f"Topic '{name}' collides with existing topic: {other}")
         if partitions == USE_DEFAULT:
@@ -462,7 +463,7 @@ class Topics:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
         self._tell_states(topic, 0)
-        self._by_folded_name[folded(topic.name)] = topic.name
+        self.names.add(topic.name)
         self._changed()
 
     def _changed(self) -> None:
@@ -490,7 +491,7 @@ class Topics:
         """Take a topic out of sight, then off the disk."""
         if self._by_id.pop(topic.id, None) is topic:
             del self._by_name[topic.name]
-            del self._by_folded_name[folded(topic.name)]
+            self.names.remove(topic.name)
             self._changed()
         for partition in topic.partitions:
             await partition.discard()

@@ -1,5 +1,7 @@
 """What all filters together reach."""
 
+import pytest
+
 from chordmq.broker.names import Names, Rule
 from chordmq.fronts.mqtt.reaches import Reaches
 
@@ -40,3 +42,17 @@ def test_a_filter_that_goes_before_it_is_noted_keeps_nobody_from_being_followed(
     assert reaches.covers("a.b")
     reaches.remove(reach)
     assert not reaches.covers("a.b")
+
+
+@pytest.mark.parametrize("wanted", ["#", "+", "a/#", "a/+/c", "+/b/#", "+/+", "a.b/#", "+/b.c"])
+def test_what_filters_reach_together_is_what_one_of_them_reaches(wanted: str) -> None:
+    reaches = Reaches()
+    reach, other = Names().reach(wanted), Names().reach("elsewhere/+")
+    for one in (reach, other):
+        reaches.add(one)
+    topics = ["a", "a.b", "a.b.c", "b", "b.c", "z.b", "a.", ".b", "x" * 249, "elsewhere.x"]
+    for topic in topics:
+        assert reaches.covers(topic) == (reach.covers(topic) or other.covers(topic)), topic
+    reaches.remove(reach)
+    reaches.remove(other)
+    assert not any(map(reaches.covers, topics))
