@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chordmq.codecs.mqtt.properties import Properties
-from tests.fronts.mqtt.client import PUBREC, PUBREL, Client, Will, packet
+from tests.fronts.mqtt.client import PUBCOMP, PUBREC, PUBREL, SUBACK, Client, Will, packet, text
 from tests.fronts.mqtt.conftest import Connect
 from tests.running_node import RunningNode
 
@@ -262,6 +262,50 @@ def test_a_stop_in_order_repeats_nothing(
     own_node.start()
     reader = kept(connect, "r", **to)
     assert reader.is_quiet()
+
+
+def test_no_local_holds_for_messages_of_qos_2_sent_just_before(
+    own_node: RunningNode, connect: Connect, name: str
+) -> None:
+    """E3: MQTT-3.8.3-3: wherever the message is read, and by a node that was killed since."""
+    to: dict[str, Any] = {"to": own_node}
+    client, other = kept(connect, "c", **to), connect(**to)
+    client.publish(f"{name}/a/b", b"makes the topic", 2)
+    number = client.post(f"{name}/a/b", b"own", 2)
+    client.send(packet(0x82, b"\0\x09\0" + text(f"{name}/a/#") + b"\x06"))
+    answers = {client.packet()[0], client.packet()[0]}
+    assert answers == {PUBREC << 4, SUBACK << 4}
+    client.send(packet(0x62, number.to_bytes(2, "big")))
+    assert client.answer(PUBCOMP, number) == 0
+    other.publish(f"{name}/a/b", b"others'", 2)
+    assert client.message(answers=False).payload == b"others'"
+    own_node.kill9()
+    own_node.start()
+    client = kept(connect, "c", **to)
+    assert client.message().payload == b"others'"
+    assert client.is_quiet()
+
+
+def test_no_local_holds_for_what_a_stream_reads_again(
+    own_node: RunningNode, connect: Connect, name: str
+) -> None:
+    """E3: MQTT-3.8.3-3: all of QoS 2, of others what was sent since the client wants it so."""
+    to: dict[str, Any] = {"to": own_node}
+    client, other = kept(connect, "c", **to), connect(**to)
+    client.publish(name, b"own before", 2)
+    other.publish(name, b"1", 2)
+    since = Properties(user=(("stream-offset", "earliest"),))
+    assert client.subscribe(f"$stream/{name}", qos=2, options=4, properties=since) == [2]
+    client.publish(name, b"own since", 1)
+    other.publish(name, b"2", 1)
+    assert client.messages(2) == [b"1", b"2"]
+    client.disconnect()
+    own_node.restart()
+    client, other = kept(connect, "c", **to), connect(**to)
+    client.publish(name, b"own, back again", 1)
+    other.publish(name, b"3", 1)
+    assert client.messages(1) == [b"3"]
+    assert client.is_quiet()
 
 
 def test_a_crash_ends_no_subscription_and_publishes_wills(

@@ -8,7 +8,7 @@ import pytest
 
 from chordmq.codecs.mqtt.properties import Properties
 from tests.conftest import StartNode
-from tests.fronts.mqtt.client import Client, Message, packet
+from tests.fronts.mqtt.client import Client, Message, packet, text
 from tests.fronts.mqtt.conftest import Connect
 from tests.running_node import RunningNode
 
@@ -177,10 +177,11 @@ def test_a_device_stays_with_its_worker(node: RunningNode, connect: Connect, nam
     assert workers[1].messages(8) == [b"more"] * 8
 
 
-def test_no_local_in_a_group_is_an_error(connect: Connect, name: str) -> None:
-    """E3: MQTT-3.8.3-4."""
+@pytest.mark.parametrize("wanted", ["$share/g/a", "$queue/a"])
+def test_no_local_in_a_group_is_an_error(connect: Connect, wanted: str) -> None:
+    """E3: MQTT-3.8.3-4: who would take the message, if no other is there?"""
     client = connect()
-    client.send(packet(0x82, b"\0\x01\0\0\x0a$share/g/a\x04"))
+    client.send(packet(0x82, b"\0\x01\0" + text(wanted) + b"\x04"))
     assert client.ending() == 0x82
 
 

@@ -5,7 +5,7 @@
 | topic `x/y/z` | log topic `x.y`, key `z`, header `chordmq.topic` |
 | QoS 0, QoS 2 | header `chordmq.qos`; a record without it counts as QoS 1 |
 | retain | header `chordmq.retain` |
-| the client, if it wants some messages only from others | header `chordmq.sender` |
+| the client, if it wants some only from others, or sends QoS 2 and stays | `chordmq.sender` |
 | message expiry | header `chordmq.expires`, milliseconds since 1970 |
 | payload format | header `chordmq.payload-format` |
 | content type, response topic, correlation data | headers of these names, with hyphens |

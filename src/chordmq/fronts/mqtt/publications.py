@@ -305,7 +305,9 @@ def _unit(front: "MqttFront", session: Session, packet: Publish, route: "Route")
     headers = route.headers(packet.qos)[0] + extras.headers
     if packet.retain:
         headers += ((RETAIN, b"1"),)
-    if session.hides_own:
+    # QoS 2 of a session that stays waits for the log before it is appended, and is read from there:
+    # when that happens the client may not want its own any more, or the node may have been killed.
+    if session.hides_own or (packet.qos == 2 and session.is_durable):
         headers += sender_of(session.client_id)
     expires_s = packet.properties.message_expiry_s
     key = route.key if extras.key is None else extras.key

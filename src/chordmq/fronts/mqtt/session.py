@@ -116,7 +116,7 @@ class Session:
         else:
             subscription.since = {tail: tail.position for tail in self.outbox.behind}
         self.subscriptions[subscription.filter] = subscription
-        self._note_subscriptions()
+        self.note_subscriptions()
         self._front.interest.add(subscription)
         return old is None
 
@@ -125,14 +125,18 @@ class Session:
         old = self.subscriptions.pop(wanted, None)
         if old is None:
             return False
-        self._note_subscriptions()
+        self.note_subscriptions()
         self._front.interest.remove(old)
         self._front.unreach(wanted)
         return True
 
-    def _note_subscriptions(self) -> None:
+    def note_subscriptions(self) -> None:
+        """Take note that what the client wants has changed."""
         self._reaches = None
-        self.hides_own = any(one.options.no_local for one in self.subscriptions.values())
+        readers = (reader.subscription for reader in self.shared.values())
+        self.hides_own = any(
+            one.options.no_local for one in (*self.subscriptions.values(), *readers)
+        )
 
     def match(self, parcel: Parcel, tail: Tail) -> Target | None:
         """Return how the client wants a message that it has missed, if it does."""

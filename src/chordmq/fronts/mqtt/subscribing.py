@@ -13,7 +13,7 @@ from chordmq.codecs.mqtt.reasons import Reason
 from chordmq.errors import ChordMQError, PolicyViolation, TopicAccessDenied
 from chordmq.fronts.mqtt import sys_topics
 from chordmq.fronts.mqtt.errors import SUBSCRIBE_REASONS, reason_of
-from chordmq.fronts.mqtt.groups import READ_APART, SHARE, STREAM, parsed
+from chordmq.fronts.mqtt.groups import QUEUE, READ_APART, SHARE, STREAM, parsed
 from chordmq.fronts.mqtt.mapping import parcel_of_retained
 from chordmq.fronts.mqtt.rules import Action, Verdict
 from chordmq.fronts.mqtt.session import Session
@@ -76,6 +76,8 @@ async def add(front: "MqttFront", one: Subscription) -> bool:
     is_known = one.filter in session.subscriptions or one.filter in session.shared
     if count >= front.settings.subscriptions_max and not is_known:
         raise PolicyViolation(f"{count} subscriptions, which is mqtt.subscriptions_max")
+    if one.options.no_local and one.filter.startswith((SHARE, QUEUE)):  # MQTT-3.8.3-4
+        raise ProtocolError("a shared subscription cannot be without its own messages")
     if one.filter.startswith(READ_APART):
         await join(front, one)
         return not is_known
@@ -118,8 +120,6 @@ def _check_allowed(front: "MqttFront", one: Subscription, wanted: str) -> None:
 async def join(front: "MqttFront", one: Subscription) -> None:
     """Take a client's part in a group, or a stream of its own."""
     kind, name, wanted = parsed(one.filter)
-    if one.options.no_local and kind == SHARE:  # MQTT-3.8.3-4
-        raise ProtocolError("a shared subscription cannot be without its own messages")
     if wanted:
         check_filter(wanted)
     _check_allowed(front, one, wanted or name)
@@ -136,6 +136,7 @@ async def join(front: "MqttFront", one: Subscription) -> None:
     if old is not None:
         old.close()
     one.session.shared[one.filter] = reader
+    one.session.note_subscriptions()
     reader.wake()
 
 
@@ -164,6 +165,7 @@ async def unsubscribe(connection: "MqttConnection", session: Session, packet: Un
         reader = session.shared.pop(wanted, None)
         if reader is not None:
             reader.close()
+            session.note_subscriptions()
         was_there = reader is not None or session.unsubscribe(wanted)
         reasons.append(Reason.SUCCESS if was_there else Reason.NO_SUBSCRIPTION_EXISTED)
     if session.is_durable:
