@@ -22,6 +22,8 @@ PAYLOAD = b"x" * 100
 MESSAGES = 60_000
 FANNED = 20_000
 """In one round; rounds follow each other for as long as the profile says."""
+BACKLOG = 100_000
+"""Messages that wait before their consumers come."""
 QUEUES = 4
 WORKERS = 4
 PATIENCE_S = 0.2
@@ -211,27 +213,62 @@ def work(client: Client, size: int, share: Share) -> None:
 def shared(address: tuple[str, int], count: int = MESSAGES) -> float:
     """Return messages per second through a durable queue that several workers share."""
     queue = f"bench-{os.getpid()}-{next(_names)}"
-    clients = [opened(address, queue, CLASSIC) for _ in range(WORKERS)]
-    writer, share = publisher(address), Share(count)
-    size = delivered_size("", queue)
-    workers = [threading.Thread(target=work, args=(client, size, share)) for client in clients]
-    for client in clients:
-        begin(client, queue)
-    began = time.perf_counter()
-    for one in workers:
-        one.start()
+    declare(address, queue)
+    writer = publisher(address)
+    took_s = worked_off(address, queue, count, WORKERS, lambda: publish(writer, "", queue, count))
+    writer.socket.close()
+    return count / took_s
+
+
+def backlog(address: tuple[str, int], workers: int, count: int = BACKLOG) -> float:
+    """Return messages per second of a queue that was filled before its workers came."""
+    queue = f"bench-{os.getpid()}-{next(_names)}"
+    pile_up(address, queue, count)
+    return count / worked_off(address, queue, count, workers)
+
+
+def pile_up(address: tuple[str, int], queue: str, count: int = BACKLOG) -> None:
+    """Publish messages to a new queue that nobody consumes."""
+    declare(address, queue)
+    writer = publisher(address)
     publish(writer, "", queue, count)
+    writer.socket.close()
+
+
+def declare(address: tuple[str, int], queue: str) -> None:
+    """Make a durable queue."""
+    opened(address, queue, CLASSIC).socket.close()
+
+
+def worked_off(
+    address: tuple[str, int],
+    queue: str,
+    count: int,
+    workers: int,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> float:
+    """Return in how many seconds workers get so many messages of a queue; then it is deleted."""
+    clients = [Client(address) for _ in range(workers)]
+    share, size = Share(count), delivered_size("", queue)
+    threads = [threading.Thread(target=work, args=(client, size, share)) for client in clients]
+    began = time.perf_counter()
+    for client, thread in zip(clients, threads, strict=True):
+        begin(client, queue)
+        thread.start()
+    meanwhile()
     is_done = share.is_done.wait(TIMEOUT_S)
     took_s = time.perf_counter() - began
     share.is_done.set()
-    for one in workers:
-        one.join()
-    writer.call(commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)
-    for client in (*clients, writer):
+    for thread in threads:
+        thread.join()
+    for client in clients:
         client.socket.close()
+    last = Client(address)
+    last.call(commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)
+    last.socket.close()
     if not is_done:
         raise ConnectionError("workers have not got all messages")
-    return count / took_s
+    return took_s
 
 
 def fan_out(address: tuple[str, int]) -> float:
@@ -292,7 +329,10 @@ def _pace(client: Client, one: bytes, due_s: list[float]) -> None:
 
 
 def amqp(session: Session) -> list[Sample]:
-    """Measure persistent messages with confirms, workers, fan-out, latency; RabbitMQ as well."""
+    """Measure persistent messages with confirms, workers, backlog, fan-out, latency; RabbitMQ too.
+
+    What a backlog cost in processor time has its publishing in it, its rate has not.
+    """
     if not session.ours:
         return []
     ports = (Path(session.peer.directory) / "ports").read_text().split()
@@ -315,6 +355,8 @@ def _measure(name: str, address: tuple[str, int], pid: int, lasting_s: float) ->
         ("quorum", lambda: one_to_one(address, QUORUM, is_read=True)),
         ("publish", lambda: one_to_one(address, CLASSIC, is_read=False)),
         ("shared", lambda: shared(address)),
+        ("backlog", lambda: backlog(address, 1)),
+        ("backlog_shared", lambda: backlog(address, WORKERS)),
         ("fanout", lambda: fan_out(address)),
     )
     for case, load in loads:

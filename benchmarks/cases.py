@@ -345,7 +345,11 @@ CASES = [
     ),
     Case("framed", "the framed protocol: in, out, and latency", framed),
     Case("provider", "the provider's protocol: in, out, and latency", provider),
-    Case("amqp", "AMQP persistent with confirms, shared, fan-out, latency; RabbitMQ too", amqp),
+    Case(
+        "amqp",
+        "AMQP persistent with confirms, shared, backlog, fan-out, latency; RabbitMQ too",
+        amqp,
+    ),
     Case(
         "mqtt",
         "MQTT one to one with QoS 0 and 1, 500 devices, latency; mosquitto and amqtt get the same",

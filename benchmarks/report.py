@@ -74,6 +74,8 @@ GOALS: dict[str, Goal] = {
     "rabbitmq_quorum": _at_least(3.0),
     "rabbitmq_publish": _at_least(3.0),
     "rabbitmq_shared": _at_least(3.0),
+    "rabbitmq_backlog": _at_least(3.0),
+    "rabbitmq_backlog_shared": _at_least(3.0),
     "rabbitmq_fanout": _at_least(3.0),
 }
 # What our own number must reach, whatever the peer does. Both produce floors are for batches on one

@@ -19,6 +19,7 @@ from benchmarks.usage import usage_of
 
 WORK = ROOT / ".cache" / "bench"
 TOPIC = "versions"
+QUEUE = "versions-queue"
 BATCH = (126, 1024)
 """Records, and bytes of each: a batch of 128 KiB."""
 BATCHES = 8_000
@@ -44,6 +45,8 @@ class Load:
     cost_unit: str
     pieces_in_unit: float = 1.0
     pieces_in_cost: float = 1.0
+    prepare: Callable[[Peer], None] = lambda peer: None
+    """What is done before, and does not count."""
 
 
 def _bytes(rate: sockets.Rate) -> tuple[float, float]:
@@ -76,9 +79,29 @@ def unbatched(peer: Peer) -> tuple[float, float]:
 
 def workers(peer: Peer) -> tuple[float, float]:
     """Have four workers share an AMQP queue."""
-    ports = (peer.directory / "ports").read_text().split()
-    rate = amqp.shared(("127.0.0.1", int(ports[FRONTS.index("amqp")])))
+    rate = amqp.shared(_amqp_address(peer))
     return amqp.MESSAGES, amqp.MESSAGES / rate
+
+
+def pile_up(peer: Peer) -> None:
+    """Publish to an AMQP queue that nobody consumes."""
+    amqp.pile_up(_amqp_address(peer), QUEUE)
+
+
+def backlog(peer: Peer) -> tuple[float, float]:
+    """Have one consumer take what waits in an AMQP queue."""
+    return amqp.BACKLOG, amqp.worked_off(_amqp_address(peer), QUEUE, amqp.BACKLOG, 1)
+
+
+def shared_backlog(peer: Peer) -> tuple[float, float]:
+    """Have four workers take it."""
+    count, workers = amqp.BACKLOG, amqp.WORKERS
+    return count, amqp.worked_off(_amqp_address(peer), QUEUE, count, workers)
+
+
+def _amqp_address(peer: Peer) -> tuple[str, int]:
+    ports = (peer.directory / "ports").read_text().split()
+    return "127.0.0.1", int(ports[FRONTS.index("amqp")])
 
 
 LOADS = {
@@ -87,6 +110,8 @@ LOADS = {
     "idempotent": Load(idempotent, "MB/s", "s/GB", 1e6, GB),
     "unbatched": Load(unbatched, "requests/s", "µs", 1.0, 1e6),
     "workers": Load(workers, "messages/s", "µs", 1.0, 1e6),
+    "backlog": Load(backlog, "messages/s", "µs", 1.0, 1e6, pile_up),
+    "shared_backlog": Load(shared_backlog, "messages/s", "µs", 1.0, 1e6, pile_up),
 }
 
 
@@ -99,6 +124,7 @@ def measure(tree: Path, work: Load) -> Done:
         try:
             load.create_topic(peer.bootstrap, TOPIC, 1, {"flush": "os"})
             sockets.produce_pipelined(peer.bootstrap, TOPIC, BATCH, (1.0, BATCHES // 40))
+            work.prepare(peer)
             before_s = usage_of(peer.pid).cpu_s
             pieces, seconds = work.run(peer)
             cpu_s = usage_of(peer.pid).cpu_s - before_s

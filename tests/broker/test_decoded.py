@@ -2,7 +2,7 @@
 
 from chordmq.broker.decoded import RECORD_WEIGHT, DecodedBatches
 from chordmq.records.batch import BatchHeader, read_header
-from chordmq.records.record import NewRecord, Record, RecordRun, build_batch
+from chordmq.records.record import NewRecord, Record, RecordRun, build_batch, build_runs
 
 OWNER = object()
 
@@ -43,11 +43,22 @@ def test_a_batch_that_was_built_of_runs_is_known_so_until_somebody_reads_its_rec
     header, data = batch(b"a", 7)
     run = RecordRun(0, b"not decoded", (), [b"a", b"b"])
     batches.built((OWNER, 7, header.crc), header.size, [run])
-    assert batches.runs(OWNER, header) == [run]
-    assert batches.runs(object(), header) == ()
+    assert batches.runs(OWNER, header, data) == [run]
+    assert not batches.runs(object(), header, data)
     found = batches.records(OWNER, header, data)
     assert found == [Record(7, 0, b"not decoded", b"a"), Record(8, 0, b"not decoded", b"b")]
-    assert batches.runs(OWNER, header) == ()
+    assert batches.runs(OWNER, header, data) == ()
+
+
+def test_records_that_are_alike_are_decoded_once_as_runs() -> None:
+    batches = DecodedBatches()
+    run = RecordRun(5, b"k", (("h", b"1"),), [b"a", b"bb", b"", b"c"])
+    data = memoryview(build_runs([run]))
+    header = read_header(data)
+    found = batches.runs(OWNER, header, data)
+    assert found == [run]
+    assert batches.runs(OWNER, header, data) is found
+    assert [one.value for one in batches.records(OWNER, header, data)] == [*run.values]
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:

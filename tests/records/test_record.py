@@ -14,6 +14,7 @@ from chordmq.errors import CorruptBatch, UnsupportedCompression, UnsupportedForm
 from chordmq.records.batch import CONTROL, TRANSACTIONAL, read_header, stamp, verify
 from chordmq.records.compression import Compression
 from chordmq.records.record import (
+    RUN_LENGTH,
     Headers,
     NewRecord,
     Record,
@@ -22,6 +23,7 @@ from chordmq.records.record import (
     build_compacted,
     build_runs,
     read_records,
+    read_runs,
     rebuild_batch,
 )
 
@@ -70,23 +72,71 @@ def test_records_come_back(kind: Compression, records: list[NewRecord], base_off
     assert read_records(batch) == stored(records, base_offset)
 
 
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.builds(
-            RecordRun,
-            st.integers(0, 2**45),
-            some_bytes,
-            some_headers,
-            st.lists(st.binary(max_size=3), min_size=1, max_size=200) | st.just([None]),
-        ),
-        min_size=1,
-        max_size=3,
-    )
+some_values = st.lists(st.binary(max_size=3), min_size=1, max_size=200) | st.sampled_from(
+    [[None], [b"x" * 63, b"y" * 64, b"z" * 9000], [b"x" * 100] * 9000]
 )
+some_runs = st.lists(
+    st.builds(RecordRun, st.integers(0, 2**45), some_bytes, some_headers, some_values),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(deadline=None)
+@given(some_runs)
 def test_records_that_are_alike_make_the_same_batch(runs: list[RecordRun]) -> None:
     records = [record for run in runs for record in run.records()]
     assert build_runs(runs) == build_batch(records)
+
+
+def told_apart(batch: bytearray) -> list[NewRecord]:
+    """Return the records of a batch, read as runs."""
+    return [record for run in read_runs(batch) for record in run.records()]
+
+
+@settings(deadline=None)
+@given(some_runs, st.sampled_from(EVERY), st.integers(0, 2**40))
+def test_alike_records_are_read_together_as_they_are_one_by_one(
+    runs: list[RecordRun], kind: Compression, base_offset: int
+) -> None:
+    records = [record for run in runs for record in run.records()]
+    batch = build_batch(records, base_offset=base_offset, compression=kind)
+    found = read_runs(batch)
+    assert (len(records) >= RUN_LENGTH) == bool(found)
+    assert len(found) <= len(runs)
+    assert not found or stored(told_apart(batch), base_offset) == read_records(batch)
+
+
+@given(some_records)
+def test_any_records_are_read_as_runs_or_not_at_all(records: list[NewRecord]) -> None:
+    batch = build_batch(records)
+    assert told_apart(batch) in ([], records)
+
+
+def test_records_that_are_hardly_alike_are_not_read_as_runs() -> None:
+    assert read_runs(build_batch([NewRecord(n, None, b"v") for n in range(100)])) == []
+
+
+def test_a_batch_with_gaps_is_not_read_as_runs() -> None:
+    batch = build_runs([RecordRun(5, b"k", (), [b"v"] * 10)])
+    records = read_records(batch)
+    for kept in (records[:4] + records[5:], records[1:], records[:9]):
+        assert read_runs(build_compacted(read_header(batch), kept)) == []
+
+
+@given(st.data())
+def test_damaged_runs_are_refused_or_read_as_the_records_are(data: st.DataObject) -> None:
+    batch = build_runs([RecordRun(5, b"k", (("h", b"1"),), [b"v" * 9] * 5)])
+    place = data.draw(st.integers(61, len(batch) - 1))
+    batch[place] = data.draw(st.integers(0, 255))
+    try:
+        expected = read_records(batch)
+    except CorruptBatch:
+        with pytest.raises(CorruptBatch):
+            read_runs(batch)
+        return
+    found = read_runs(batch)
+    assert not found or stored(told_apart(batch), 0) == expected
 
 
 @pytest.mark.parametrize("line", GOLDEN.read_text().splitlines(), ids=lambda line: line.split()[0])

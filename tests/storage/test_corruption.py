@@ -64,7 +64,7 @@ def test_a_flipped_bit_in_a_segment_is_reported_and_never_delivered(tmp_path: Pa
             assert all(record == records[record.offset] for record in found)
             assert any(str(path) in fault for fault in log.corruptions)
             flip(path, position, bit)
-            log._reader.corruptions.clear()
+            log.reader.corruptions.clear()
         assert read_all_that_can_be_read(log) == (records, 0)
         log.close()
 

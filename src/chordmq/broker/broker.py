@@ -242,6 +242,7 @@ class Broker:
     def close(self) -> None:
         """Flush and close everything; a clean end makes the next start quick."""
         self.shared.flusher.close()
+        self.shared.read_ahead.close()
         if self.clustering is not None:
             self.clustering.replicas.save()
         self.topics.close()

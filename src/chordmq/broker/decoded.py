@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar, cast
 
 from chordmq.records.batch import BatchHeader
-from chordmq.records.record import NewRecord, Record, RecordRun, read_records
+from chordmq.records.record import NewRecord, Record, RecordRun, read_records, read_runs
 
 WEIGHT_MAX = 8 * 1024 * 1024
 """Bytes of memory that all batches here take, roughly."""
 RECORD_WEIGHT = 200
 """What a record takes besides its value."""
+VALUE_WEIGHT = 50
+"""What a value of a run takes besides its bytes."""
 
 _new = tuple.__new__  # half the time of calling the class
 
@@ -62,10 +64,21 @@ class DecodedBatches:
         self._keep(key, known)
         return known.records
 
-    def runs(self, owner: object, header: BatchHeader) -> Sequence[RecordRun]:
-        """Return the runs that a batch was built of; none if its records are known one by one."""
-        known = self._batches.get((owner, header.base_offset, header.crc))
-        if known is None or not known.built or not isinstance(known.built[0], RecordRun):
+    def runs(self, owner: object, header: BatchHeader, batch: memoryview) -> Sequence[RecordRun]:
+        """Return the records of a batch as runs.
+
+        None if they are known one by one, or hardly any of them are alike.
+        """
+        key = (owner, header.base_offset, header.crc)
+        known = self._batches.get(key)
+        if known is None:
+            runs = read_runs(batch)
+            if runs:
+                values = [value for run in runs for value in run.values]
+                weight = sum(VALUE_WEIGHT + len(value or b"") for value in values)
+                self._keep(key, Kept(weight, [], runs))
+            return runs
+        if not known.built or not isinstance(known.built[0], RecordRun):
             return ()
         return cast(Sequence[RecordRun], known.built)
 

@@ -53,6 +53,10 @@ def node_measures(broker: Broker) -> Iterator[Metric]:
     """Yield the numbers that all topics share."""
     disk, scrub = broker.upkeep.disk, broker.upkeep.scrub
     yield counter("chordmq_flushes", "Flushes of logs to disk.", broker.shared.flusher.flushes)
+    yield counter(
+        "chordmq_disk_waits", "Reads of clients and copies that waited for the disk.",
+        broker.shared.read_ahead.fetched,
+    )  # fmt: skip
     yield counter("chordmq_audit_records", "Records of the audit trail.", broker.audit.written)
     yield counter(
         "chordmq_audit_dropped", "Events that the audit trail had no room for.",

@@ -70,6 +70,7 @@ class Partition(Audience):
         self.is_closed = False
         self._shared = shared
         self._flusher = shared.flusher
+        self.read_ahead = shared.read_ahead
         self._commits: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.high_watermark = 0
         self._unsaved_bytes = 0
@@ -202,9 +203,9 @@ class Partition(Audience):
         """Return the records of a batch of this partition, which nobody may change."""
         return self._shared.decoded.records(self, header, batch)
 
-    def runs(self, header: BatchHeader) -> Sequence[RecordRun]:
-        """Return the records of a batch as runs, if they are known so and handed out as stored."""
-        return self._shared.decoded.runs(self, header) if self._shared.is_plain else ()
+    def runs(self, header: BatchHeader, batch: memoryview) -> Sequence[RecordRun]:
+        """Return the records of a batch as runs, if they are alike and handed out as stored."""
+        return self._shared.decoded.runs(self, header, batch) if self._shared.is_plain else ()
 
     def built(self, base_offset: int, header: BatchHeader, records: Built) -> None:
         """Keep the records of a batch for those who read it next; the header is as it was built."""

@@ -4,11 +4,12 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chordmq.broker.decoded import DecodedBatches, New, one_by_one
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.payloads import Payloads
+from chordmq.broker.read_ahead import ReadAhead
 from chordmq.clock import Clock
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError
@@ -25,8 +26,7 @@ logger = get_logger(__name__)
 REPORT_INTERVAL_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """Where a batch came to lie."""
 
     base_offset: int
@@ -52,6 +52,7 @@ class Shared:
     """Sees the batches that this node has got from their leaders; None as above."""
     payloads: Payloads | None = None
     """Encrypts for clients that cannot; None where nothing is to be encrypted."""
+    read_ahead: ReadAhead = field(default_factory=ReadAhead)
     decoded: DecodedBatches = field(default_factory=DecodedBatches)
     new_replica: "Callable[[Partition], Replica] | None" = None
     """Makes a partition one of several copies; None where the node is alone."""

@@ -30,7 +30,7 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_OFFSET_EPOCH = struct.Struct(">q")
+_OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _LENGTH = struct.Struct(">i")
 
@@ -117,7 +117,7 @@ def verify(data: memoryview, position: int, header: BatchHeader) -> None:
 
 def place(data: memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
     """Write the offset and leader epoch that the log gives the batch; both lie before the crc."""
-    _OFFSET_EPOCH.pack_into(data, position, base_offset)
+    _OFFSET.pack_into(data, position, base_offset)
     _EPOCH.pack_into(data, position + LENGTH_END, leader_epoch)
 
 

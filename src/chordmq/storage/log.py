@@ -80,7 +80,7 @@ class Log:
         self.flushed_offset = self.end_offset
         self._bytes_since_checkpoint = found.bytes_scanned
         self._checkpoint = entry.checkpoint if entry else _NO_CHECKPOINT
-        self._reader = Reader(self.name, self._segments, self._epochs, self._tail)
+        self.reader = Reader(self.name, self._segments, self._epochs, self._tail)
         self._unflushed = [segment for segment in found.scanned if segment is not self._active]
         self._checkpoint_due = entry is None or bool(self._unflushed) or not self._epochs_saved
         if found.scanned:
@@ -107,11 +107,11 @@ class Log:
     @property
     def corruptions(self) -> tuple[str, ...]:
         """Return the damage that readers and the scrub met: file, position and offset of each."""
-        return tuple(self._reader.corruptions)
+        return tuple(self.reader.corruptions)
 
     def report(self, fault: Exception) -> None:
         """Take note of damage that was found outside of a read."""
-        self._reader.report(fault)
+        self.reader.report(fault)
 
     def check(self, segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         """Return an iterator that reads a sealed segment in any thread and raises at damage."""
@@ -182,23 +182,23 @@ class Log:
         limit = self.end_offset if limit is None else min(limit, self.end_offset)
         if self._tail.start <= offset < limit:
             return self._tail.read(offset, max_bytes, limit)
-        return self._reader.read(offset, max_bytes, limit)
+        return self.reader.read(offset, max_bytes, limit)
 
     def scan(self, start: int) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Yield header and bytes of the batches that end after `start`, from the files."""
-        return self._reader.scan(start)
+        return self.reader.scan(start)
 
     def batches(self, start: int) -> Iterator[BatchHeader]:
         """Yield the headers of the batches that end after `start`, from the files."""
-        return (header for header, _ in self._reader.scan(start))
+        return (header for header, _ in self.reader.scan(start))
 
     def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Return (offset, timestamp) of the first record not earlier than the given time."""
-        return self._reader.offset_for_time(timestamp_ms, self.start_offset)
+        return self.reader.offset_for_time(timestamp_ms, self.start_offset)
 
     def latest_time(self) -> tuple[int, int]:
         """Return (offset, timestamp) of the latest record by time, or (-1, -1) if there is none."""
-        return self._reader.latest_time()
+        return self.reader.latest_time()
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         """Return the largest epoch at or below the given one and where it ends, else (-1, -1)."""
@@ -300,7 +300,7 @@ class Log:
         if offset >= self.end_offset:
             return
         self._cancel_flush()
-        number = max(self._reader.number_of(offset), 0)
+        number = max(self.reader.number_of(offset), 0)
         target, removed = self._segments[number], self._segments[number + 1 :]
         # Before bytes after the cut are written anew, nobody may vouch for the old ones.
         self._checkpoint = Checkpoint(
@@ -354,7 +354,7 @@ class Log:
         self._epochs_saved = False
         self._checkpoint_due = True
         self._tail.clear()
-        self._reader.forget_places()
+        self.reader.forget_places()
         snapshots.cut(self.directory, self.end_offset)
 
     def delete_before(self, offset: int) -> "Future[None]":
@@ -364,7 +364,7 @@ class Log:
             self.start_offset = offset
             if offset == self.end_offset:
                 self._roll_to_delete()
-            self._drop_leading(self._reader.number_of(offset))
+            self._drop_leading(self.reader.number_of(offset))
         return self._save_start()
 
     def _roll_to_delete(self) -> None:
@@ -394,7 +394,7 @@ class Log:
                     path.rename(doomed)
                     self._doomed.append(doomed)
         self._new_names |= bool(segments)
-        self._reader.forget_places()
+        self.reader.forget_places()
 
     def _save_start(self) -> "Future[None]":
         self._checkpoint = replace(self._checkpoint, start_offset=self.start_offset)
@@ -443,7 +443,7 @@ class Log:
 
     def swap(self, swap: Swap) -> None:
         """Put a compacted segment in the place of the old ones, unless those have gone."""
-        number = self._reader.number_of(swap.new.base_offset)
+        number = self.reader.number_of(swap.new.base_offset)
         if self._segments[number : number + len(swap.old)] != list(swap.old):
             swap.path.unlink(missing_ok=True)
             return

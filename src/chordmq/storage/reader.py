@@ -8,6 +8,7 @@ from chordmq.errors import CorruptBatch
 from chordmq.logs import get_logger
 from chordmq.records.batch import BatchHeader
 from chordmq.records.record import read_records
+from chordmq.storage.cold import ColdRange
 from chordmq.storage.epochs import Epochs
 from chordmq.storage.index import START, BrokenIndex, Place
 from chordmq.storage.segment import NO_TIMESTAMP, Piece, Segment, Wanted
@@ -55,6 +56,17 @@ class Reader:
         elif room > 0 and self._tail.start <= offset:
             views += self._tail.read(offset, room, limit, at_least_one=not views)
         return views
+
+    def cold(self, offset: int, max_bytes: int) -> ColdRange | None:
+        """Return what a read from an offset would wait for the disk for; None if for nothing."""
+        if offset >= self._tail.start:
+            return None
+        segment, place = self._resume.get(offset) or (self._segment_of(offset), None)
+        try:
+            place = place or segment.place(max(offset, segment.base_offset))
+        except BrokenIndex:
+            return None  # the read mends it
+        return segment.cold(place.position, max_bytes)
 
     def number_of(self, offset: int) -> int:
         """Return the number of the last segment that begins at or before the offset."""

@@ -23,6 +23,7 @@ from chordmq.records.batch import (
 )
 from chordmq.records.checksum import crc32c
 from chordmq.storage import files
+from chordmq.storage.cold import ColdRange, is_cached
 from chordmq.storage.epochs import Epochs
 from chordmq.storage.index import START, Index, Place, SealedIndex
 from chordmq.storage.metadata.segments import SegmentEntry
@@ -206,6 +207,19 @@ class Segment:
             position += end
             size = self._batch_size(view[end:], position, self.size)
         return Piece(memoryview(b""), self.next_offset, self.size)
+
+    def cold(self, position: int, size: int) -> ColdRange | None:
+        """Return what must come from the disk before so many bytes can be read without waiting."""
+        last = min(position + size, self.size) - 1
+        if last < position:
+            return None
+        with self.opened() as fd:
+            if is_cached(fd, position) and is_cached(fd, last):
+                return None
+            try:
+                return ColdRange(os.dup(fd), position, last + 1 - position)
+            except OSError:  # no descriptor is free: then whoever reads has to wait
+                return None
 
     def scan(
         self,

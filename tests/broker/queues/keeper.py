@@ -57,11 +57,13 @@ class Keeper:
         self.alarms.append(at_ms)
 
 
-def made(**arguments: Any) -> tuple[Queue, Keeper]:
+def made(
+    kind: type[Queue] = Queue, keeper: Keeper | None = None, **arguments: Any
+) -> tuple[Queue, Keeper]:
     """Return a queue with arguments written with underscores."""
     named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
-    keeper = Keeper()
-    queue = Queue(QueueFacts(vhost="/", name="q"), read_rules(named), keeper)
+    keeper = keeper or Keeper()
+    queue = kind(QueueFacts(vhost="/", name="q"), read_rules(named), keeper)
     queue.sources[HERE] = Source(HERE, 0)
     return queue, keeper
 

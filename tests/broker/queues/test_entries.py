@@ -41,6 +41,17 @@ def test_every_third_message_of_a_stretch_is_one_as_well() -> None:
     assert known(part.part(1, 2).entries()) == [(107, 14, None, 7, 1)]
 
 
+def test_stretches_that_follow_each_other_are_joined_if_they_are_alike() -> None:
+    for start, change in ((3, ""), (4, ""), (3, "envelope"), (3, "source"), (3, "position")):
+        stretch, rest = made(8).part(0, 3), made(8).part(start, 8)
+        if change:
+            setattr(rest, change, object() if change != "position" else 99)
+        is_joined = start == 3 and not change
+        assert stretch.join(rest) is is_joined
+        expected = made(8) if is_joined else made(8).part(0, 3)
+        assert known(stretch.entries()) == known(expected.entries())
+
+
 @given(st.integers(1, 30), st.booleans(), st.data())
 def test_parts_of_parts_hold_the_messages_that_were_asked_for(
     count: int, is_read_again: bool, data: st.DataObject

@@ -14,13 +14,14 @@ from chordmq.broker.names import Names
 from chordmq.broker.queues import queue as machine
 from chordmq.broker.queues.entries import Entry
 from chordmq.broker.queues.exchanges import Binding, Exchange, topic_matches
+from chordmq.broker.queues.plans import make_plan
 from chordmq.broker.queues.queue import Queue, QueueFacts
 from chordmq.broker.queues.virtual_host import VirtualHost
 from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock
 from chordmq.codecs.amqp.content import Envelope, new_properties
 from chordmq.errors import DeclaredOtherwise, InvalidRequest, QueueLocked, UnknownQueue
-from chordmq.records.record import NewRecord
+from chordmq.records.record import NewRecord, RecordRun
 
 QUEUES, EXCHANGES = ("q0", "q1", "q2"), ("e0", "e1")
 PATTERNS, KEYS = ("#", "a.*", "*.b", "a.b"), ("a.b", "a.c", "c.b", "d")
@@ -77,13 +78,22 @@ class History:
         if not exchange:
             key = self.random.choice(QUEUES)
         targets = {key} if not exchange else self._targets(exchange, key)
-        for _ in range(self.random.randint(1, 6)):
-            self.number += 1
-            body = f"{exchange or key}:{self.number}"
-            envelope = Envelope("/", exchange, key, new_properties({}, 0))
-            await broker.queues.publishing.publish(vhost, envelope, body.encode())
-            for name in targets:
-                self.expected[name].append(body)
+        numbers = range(self.number, self.number + self.random.randint(1, 9))
+        self.number = numbers.stop
+        bodies = [f"{exchange or key}:{number}" for number in numbers]
+        envelope = Envelope("/", exchange, key, new_properties({}, 0))
+        publishing = broker.queues.publishing
+        if self.random.random() < 0.5:
+            plan = await make_plan(publishing, vhost, envelope, lambda topic: None, 0)
+            assert plan.partition is not None
+            values = [body.encode() for body in bodies]
+            run = RecordRun(plan.time_ms, plan.key, plan.headers, values)
+            await publishing.appends.append(plan.partition, [run])
+        else:
+            for body in bodies:
+                await publishing.publish(vhost, envelope, body.encode())
+        for name in targets:
+            self.expected[name] += bodies
 
     def _targets(self, exchange: str, key: str) -> set[str]:
         return {

@@ -6,6 +6,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chordmq.broker.cursors.shared_cursor import Change, State
 from chordmq.broker.queues.source import Source
 
 NOWHERE = cast(Any, None)
@@ -64,6 +65,30 @@ def test_skipping_leaves_what_is_held() -> None:
     source.is_behind = True
     source.skip_to(50)
     assert (source.start, source.next, source.is_behind) == (0, 50, False)
+
+
+def test_what_was_skipped_stays_done_while_something_before_it_is_held() -> None:
+    """A5: a purge must not be undone by a restart."""
+    source = loaded(0, 1, 2)
+    source.finish(2)
+    source.skip_to(50)
+    source.take(60)
+    source.tried(60, 1)
+    again = Source(NOWHERE, *source.stored())
+    assert [again.take(n) for n in (0, 1, 2, 49, 60)] == [0, 0, None, None, 1]
+    for offset in (0, 1):
+        source.finish(offset)
+    assert source.stored() == (60, (Change(60, 60, State.AVAILABLE, 1),))
+
+
+def test_many_are_looked_at_together_where_nothing_was_stored_of_them() -> None:
+    source = Source(NOWHERE, 0, (Change(2, 3, State.DONE, 0), Change(9, 9, State.AVAILABLE, 1)))
+    assert [source.knows(range(n, n + 2)) for n in (0, 1, 3, 4, 8, 10)] == [
+        False, True, True, False, True, False,
+    ]  # fmt: skip
+    source.take_all(range(4, 9))
+    assert (source.start, source.next, len(source.kept)) == (4, 9, 1)
+    assert source.take(9) == 1
 
 
 @given(st.data())

@@ -7,15 +7,18 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pamqp import commands, frame
+from pamqp import body, commands, frame, header
 
+from chordmq.broker.queues import follower as following
 from chordmq.broker.queues import queue as machine
 from chordmq.broker.queues import turns
+from chordmq.broker.queues.follower import Follower
 from chordmq.broker.queues.queue import Queue
 from chordmq.broker.queues.source import Source
+from chordmq.codecs.amqp.content import read_properties
 from chordmq.codecs.amqp.frames import Settle
 from chordmq.fronts.amqp.channel import Channel, ChannelConsumer
-from tests.broker.queues.keeper import HERE, fill, made
+from tests.broker.queues.shelf import Shelved
 from tests.fronts.amqp.client import Worker, connected, publish_together, wait_for
 from tests.running_node import RunningNode
 
@@ -26,8 +29,20 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"queue_type": "quorum", "delivery_limit": 2, "dead_letter_exchange": "x"},
     {"max_length": 9},
     {"single_active_consumer": True},
+    {"message_ttl": 50, "dead_letter_exchange": "x"},
+    {"max_priority": 2},
 )
 SIZES = (0, 1, 1, 2, 8)
+PROPERTIES = [
+    read_properties(commands.Basic.Properties(**properties).marshal())
+    for properties in (
+        {},
+        {"content_type": "text/plain"},
+        {"headers": {"colour": "red"}},
+        {"expiration": "20"},
+        {"priority": 1},
+    )
+]
 
 
 class Client:
@@ -65,9 +80,11 @@ class Client:
             if isinstance(found, commands.Basic.Deliver):
                 event = (found.consumer_tag, found.delivery_tag, found.redelivered)
                 self.sent.setdefault(channel, []).append(event)
-            else:
-                self.sent[channel].append(getattr(found, "value", None))
-                self.out_bytes += len(getattr(found, "value", None) or b"")
+            elif isinstance(found, header.ContentHeader):
+                self.sent[channel].append(dict(found.properties))
+            elif isinstance(found, body.ContentBody):
+                self.sent[channel].append(found.value)
+                self.out_bytes += len(found.value or b"")
 
     def quench(self) -> None:
         thirsty, self.thirsty = self.thirsty, {}
@@ -75,11 +92,25 @@ class Client:
             queue.pump()
 
 
+class Roomy(Queue):
+    """A queue that keeps all its messages in memory."""
+
+    has_window = True
+
+    def window_for(self, bodies: Sequence[bytes]) -> int:
+        return len(bodies)
+
+
 class World:
-    """A queue and clients that share it."""
+    """A queue and clients that share it.
+
+    Messages are read and delivered in bulk, and most of them from the log; or all one by one, while
+    they are in memory.
+    """
 
     def __init__(self, arguments: dict[str, Any], write_bytes: int, *, in_bulk: bool) -> None:
-        self.queue, self.keeper = made(**arguments)
+        self.keeper = Shelved(Queue if in_bulk else Roomy, arguments)
+        self.queue = self.keeper.queue
         self.clients = [Client(write_bytes) for _ in range(2)]
         self.in_bulk = in_bulk
 
@@ -99,10 +130,21 @@ class World:
     def limit(self, number: int, count: int) -> None:
         self.channel(number).limit = count
 
-    def fill(self, *sizes: int) -> None:
-        numbered = enumerate(sizes, self.queue.sources[HERE].next)
-        bodies = [str(number).ljust(size, ".") if size else "" for number, size in numbered]
-        fill(self.queue, self.keeper, *bodies)
+    def fill(self, kind: int, *sizes: int) -> None:
+        numbered = enumerate(sizes, self.keeper.shelf.end)
+        texts = [str(number).ljust(size, ".") if size else "" for number, size in numbered]
+        values = [text.encode() for text in texts]
+        for batch in [values] if self.in_bulk else [[value] for value in values]:
+            self.keeper.publish(PROPERTIES[kind], batch)
+        self.keeper.hand_out()
+
+    def wait(self, ms: int) -> None:
+        keeper = self.keeper
+        keeper.clock.advance(ms)
+        keeper.alarms.append(keeper.now_ms())
+        while keeper.alarms and keeper.alarms[-1] <= keeper.now_ms():
+            keeper.alarms.clear()
+            self.queue.expire()
 
     def settle(self, number: int, tag: int, multiple: bool, is_done: bool, requeue: bool) -> None:
         self.channel(number).settle(Settle(0, tag, multiple, is_done, requeue))
@@ -132,9 +174,9 @@ class World:
             for client in self.clients
             for channel in client.channels
         ]
-        stored = queue.sources[HERE].stored()
-        again = Source(HERE, *stored)
-        left = [again.take(offset) for offset in range(stored[0], queue.sources[HERE].next)]
+        stored = self.keeper.source.stored()
+        again = Source(self.keeper.partition, *stored)
+        left = [again.take(offset) for offset in range(stored[0], self.keeper.shelf.end)]
         return counts, sent, held, stored, left, self.keeper.dead
 
 
@@ -153,9 +195,10 @@ JOINS = st.tuples(
     st.sampled_from((0, 0, 0, 0, 1)),
     st.sampled_from((False, False, False, True)),
 )
-FILLS = st.lists(st.sampled_from(SIZES), min_size=1, max_size=15).map(
-    lambda found: ("fill", *found)
-)
+FILLS = st.tuples(
+    st.sampled_from((0, 0, 0, *range(len(PROPERTIES)))),
+    st.lists(st.sampled_from(SIZES), min_size=1, max_size=15),
+).map(lambda found: ("fill", found[0], *found[1]))
 SETTLES = st.tuples(
     st.just("settle"), CHANNELS, st.floats(0, 1), st.booleans(), st.booleans(), st.booleans()
 )
@@ -166,6 +209,7 @@ OTHERS = st.one_of(
     st.tuples(st.just("recover"), CHANNELS),
     st.tuples(st.just("limit"), CHANNELS, st.just(3)),
     st.tuples(st.just("purge")),
+    st.tuples(st.just("wait"), st.sampled_from((10, 30))),
     JOINS,
 )
 STEPS = st.one_of(FILLS, FILLS, SETTLES, SETTLES, FLUSHES, OTHERS)
@@ -194,18 +238,30 @@ def compare(arguments: dict[str, Any], write_bytes: int, steps: list[Any]) -> No
 @given(
     st.sampled_from(KINDS),
     st.sampled_from((40, 400)),
-    st.integers(1, 3),
-    st.lists(JOINS, min_size=2, max_size=5),
+    st.tuples(st.integers(1, 3), st.sampled_from((1, 7, 25, 4096)), st.sampled_from((9, 4096))),
+    st.tuples(st.lists(FILLS, max_size=4), st.lists(JOINS, min_size=2, max_size=5)),
     st.lists(STEPS, max_size=30),
 )
 def test_consumers_get_together_exactly_what_they_get_one_by_one(
-    arguments: dict[str, Any], write_bytes: int, few: int, joins: list[Any], steps: list[Any]
+    arguments: dict[str, Any],
+    write_bytes: int,
+    limits: tuple[int, int, int],
+    begin: tuple[list[Any], list[Any]],
+    steps: list[Any],
 ) -> None:
-    """A3: who gets which message, in which order on each channel, and what is stored of it."""
+    """A3, E4: who gets which message, in which order on each channel, and what is stored of it.
+
+    Whether messages are fresh or come from the log, which has those that were there before the
+    consumers, and those for which memory has no room.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "FEW", few)
+        patch.setattr(turns, "FEW", limits[0])
         patch.setattr(machine, "UNFOLDED", 5)
-        compare(arguments, write_bytes, joins + steps)
+        patch.setattr(machine, "WINDOW_MESSAGES", limits[1])
+        patch.setattr(machine, "WINDOW_BYTES", limits[2])
+        patch.setattr(following, "REFILL_BYTES", 200)
+        patch.setattr(Follower, "wake", lambda self: None)  # without an event loop
+        compare(arguments, write_bytes, [*begin[0], *begin[1], *steps])
 
 
 def test_workers_take_turns_and_the_others_get_what_one_leaves_behind(

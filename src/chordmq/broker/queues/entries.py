@@ -60,6 +60,20 @@ class Stretch:
         """Return where the messages are."""
         return range(self.first, self.first + len(self.sizes) * self.step, self.step)
 
+    def join(self, other: "Stretch") -> bool:
+        """Take messages as well that follow these in partition and queue, if they are alike."""
+        count = len(self.sizes)
+        if (
+            other.envelope is not self.envelope
+            or other.source is not self.source
+            or other.first != self.first + count
+            or other.position != self.position + count
+        ):
+            return False
+        self.bodies += other.bodies
+        self.sizes += other.sizes
+        return True
+
     def part(self, start: int, stop: int, step: int = 1) -> "Stretch":
         """Return some of the messages."""
         first = self.first + start * self.step

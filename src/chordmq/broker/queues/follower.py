@@ -16,7 +16,7 @@ from chordmq.codecs.amqp.content import HEADER_NAME, Envelope, read_envelope
 from chordmq.errors import ChordMQError, DecodeError, OffsetNotAvailable
 from chordmq.logs import get_logger
 from chordmq.records.batch import BatchHeader
-from chordmq.records.record import Record, RecordRun
+from chordmq.records.record import Headers, Record, RecordRun
 
 log = get_logger(__name__)
 
@@ -47,6 +47,17 @@ class Run(NamedTuple):
     first: int
     """The offset of the first."""
     bodies: list[bytes]
+
+    @property
+    def offsets(self) -> range:
+        """Return where the messages are."""
+        return range(self.first, self.first + len(self.bodies))
+
+    def before(self, offset: int) -> "Run":
+        """Return the messages before an offset."""
+        if self.first + len(self.bodies) <= offset:
+            return self
+        return self._replace(bodies=self.bodies[: max(offset - self.first, 0)])
 
 
 class Router(Protocol):
@@ -80,7 +91,7 @@ class Follower:
         self._known_until = known_until
         """Before it, only queues that held something when it was stored get messages again."""
         self._router = router
-        self._last_header: tuple[str, bytes | None] | None = None
+        self._last_headers: Headers = ()
         self._last: Routing | None = None
         self._awaited: list[tuple[int, asyncio.Future[None]]] = []
         """Who waits until this is handed out up to an offset."""
@@ -132,7 +143,6 @@ class Follower:
         except ChordMQError as error:
             log.error("not handed out", topic=self.partition.topic, error=str(error))
             is_more = False
-        self._last_header = None  # bindings may change before the next part
         for queue in touched:
             queue.settle_down()
         if self._awaited:
@@ -146,36 +156,44 @@ class Follower:
                 self.wake()
 
     def _hand_out(self, touched: dict[Queue, None]) -> bool:
-        partition = self.partition
-        start = self.position = partition.nearest(self.position)
-        buffers = partition.read(start, READ_BYTES, only_stable=True)
-        for header, batch in visible(partition, start, buffers):
-            runs = (
-                partition.runs(header) if batch is not None and header.base_offset >= start else ()
-            )
-            if runs:
-                found = self._known_runs(header.base_offset, runs)
-            else:
-                found = self._runs(_records(partition, header, batch, start))
-            for run in found:
+        start = self.position = self.partition.nearest(self.position)
+        for next_offset, runs in self._read(start, READ_BYTES):
+            for run in runs:
                 for queue in run.routing.queues:
                     if self._hand(queue, run):
                         touched[queue] = None
                         self._router.arrived(self.partition, queue)
-            self.position = header.next_offset
+            self.position = next_offset
         return self.position > start
 
-    def _known_runs(self, first: int, runs: Sequence[RecordRun]) -> Iterator[Run]:
-        """Yield what goes to any queue, of records that are known as runs."""
-        for time, key, headers, values in runs:
-            if len(headers) == 1 and headers[0][0] == HEADER_NAME and values[0] is not None:
-                routing = self._route(Record(first, time, key, None, headers))
-                if routing is not None:
-                    yield Run(routing, first, cast(list[bytes], values))
+    def _read(self, start: int, bytes_max: int) -> Iterator[tuple[int, Iterator[Run]]]:
+        """Yield what goes to any queue of each batch from an offset on, and the offset after it."""
+        partition = self.partition
+        self._last_headers = ()  # bindings may have changed since
+        buffers = partition.read(start, bytes_max, only_stable=True)
+        for header, batch in visible(partition, start, buffers):
+            runs = partition.runs(header, batch) if batch is not None else ()
+            if runs:
+                yield header.next_offset, self._known_runs(header.base_offset, runs, start)
             else:
-                found = enumerate(values, first)
-                yield from self._runs([Record(at, time, key, one, headers) for at, one in found])
-            first += len(values)
+                records = _records(partition, header, batch, start)
+                yield header.next_offset, self._runs(records)
+
+    def _known_runs(self, first: int, runs: Sequence[RecordRun], start: int) -> Iterator[Run]:
+        """Yield what goes to any queue from an offset on, of records that are known as runs."""
+        for time, key, headers, all_values in runs:
+            values = all_values[max(start - first, 0) :]
+            first += len(all_values)
+            if not values:
+                continue
+            at = first - len(values)
+            if headers and headers[0][0] == HEADER_NAME and values[0] is not None:
+                routing = self._route(Record(at, time, key, None, headers))
+                if routing is not None:
+                    yield Run(routing, at, cast(list[bytes], values))
+            else:
+                found = enumerate(values, at)
+                yield from self._runs([Record(n, time, key, one, headers) for n, one in found])
 
     def _runs(self, records: Iterable[Record]) -> Iterator[Run]:
         """Yield what goes to any queue, records together that were published in the same way."""
@@ -197,20 +215,12 @@ class Follower:
         source = queue.sources.get(partition)
         if source is None and first >= self._known_until:
             source = queue.sources[partition] = Source(partition, first)
-        size = sum(map(len, bodies))
-        if (
-            source is None
-            or source.kept
-            or source.is_behind
-            or first < source.next
-            or not queue.has_window_for(len(bodies), size)
-        ):
+        if source is None or first < source.next or source.knows(run.offsets):
             found = enumerate(bodies, first)
             return sum([self._hand_one(queue, *one, routing) for one in found]) > 0
-        queue.arrived(size, routing.stamp, len(bodies))
-        stretch = Stretch(source, first, routing.envelope, [*bodies])
-        source.take_all(stretch.offsets)
-        queue.push_stretch(stretch, routing.stamp)
+        queue.arrived(sum(map(len, bodies)), routing.stamp, len(bodies))
+        if not source.is_behind:
+            source.is_behind = not put_all(queue, source, run)
         return True
 
     def _hand_one(self, queue: Queue, offset: int, body: bytes, routing: Routing) -> bool:
@@ -235,11 +245,11 @@ class Follower:
     def _route(self, record: Record) -> Routing | None:
         """Return what a record is as a message; many in a row were published the same way."""
         headers = record.headers
-        if len(headers) == 1 and headers[0] == self._last_header:
+        if headers and headers == self._last_headers:
             return self._last
         routing = route(self._router, self.partition.topic, record)
-        is_alike = len(headers) == 1 and headers[0][0] == HEADER_NAME
-        self._last_header, self._last = headers[0] if is_alike else None, routing
+        is_published = bool(headers) and headers[0][0] == HEADER_NAME
+        self._last_headers, self._last = headers if is_published else (), routing
         return routing
 
     def refill(self, queue: Queue) -> None:
@@ -251,14 +261,10 @@ class Follower:
             if not partition.readable(source.next):  # another node is asked for it
                 partition.wait(Refill(self, queue))
                 return
-            for next_offset, records in read_batches(partition, source.next, REFILL_BYTES):
-                for record in records:
-                    if record.offset >= self.position:
-                        break
-                    if not queue.has_window:
+            for next_offset, runs in self._read(source.next, REFILL_BYTES):
+                for run in runs:
+                    if not self._look_at(queue, source, run.before(self.position)):
                         return
-                    self._look_at(queue, source, record)
-                    source.next = record.offset + 1
                 source.next = min(next_offset, self.position)
         source.is_behind = False
 
@@ -267,13 +273,21 @@ class Follower:
         routing = route(self._router, self.partition.topic, record)
         return routing is not None and queue in routing.queues
 
-    def _look_at(self, queue: Queue, source: Source, record: Record) -> None:
-        routing = route(self._router, self.partition.topic, record)
-        if routing is not None and queue in routing.queues:
-            if source.is_done(record.offset):
-                source.take(record.offset)
+    def _look_at(self, queue: Queue, source: Source, run: Run) -> bool:
+        """Give a queue messages that are counted; return whether there was room for all of them."""
+        routing, first, bodies = run
+        if not bodies or queue not in routing.queues:
+            return True
+        if not source.knows(run.offsets):
+            return put_all(queue, source, run)
+        for offset, body in enumerate(bodies, first):
+            if not queue.has_window:
+                return False
+            if source.is_done(offset):
+                source.take(offset)
             else:
-                put(queue, source, (record.offset, record.value or b""), routing)
+                put(queue, source, (offset, body), routing)
+        return True
 
 
 class Refill:
@@ -290,6 +304,16 @@ class Refill:
     def _look(self) -> None:
         if not self._queue.is_deleted and not self._follower.is_closed:
             self._queue.pump()
+
+
+def put_all(queue: Queue, source: Source, run: Run) -> bool:
+    """Put as many messages that are counted into a queue as it has room for; return if all."""
+    room = queue.window_for(run.bodies)
+    if room:
+        stretch = Stretch(source, run.first, run.routing.envelope, [*run.bodies[:room]])
+        source.take_all(stretch.offsets)
+        queue.push_stretch(stretch, run.routing.stamp)
+    return room == len(run.bodies)
 
 
 def put(queue: Queue, source: Source, message: tuple[int, bytes], routing: Routing) -> None:

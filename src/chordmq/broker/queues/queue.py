@@ -1,8 +1,10 @@
 """One queue as a pure machine: what is ready, who gets it, what becomes of it."""
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from itertools import accumulate
 from typing import Any, Protocol
 
 from chordmq.broker.partition import Partition
@@ -133,11 +135,14 @@ class Queue:
             self._loaded < WINDOW_MESSAGES and self._loaded_bytes < WINDOW_BYTES
         )
 
-    def has_window_for(self, count: int, size: int) -> bool:
-        """Return whether so many messages more may be kept in memory, with so many bytes."""
-        return self.rules.priority_max > 0 or (
-            self._loaded + count <= WINDOW_MESSAGES and self._loaded_bytes + size <= WINDOW_BYTES
-        )
+    def window_for(self, bodies: Sequence[bytes]) -> int:
+        """Return how many of these messages may be kept in memory, one after the other."""
+        count, size = self._loaded + len(bodies), self._loaded_bytes + sum(map(len, bodies))
+        if self.rules.priority_max > 0 or (count <= WINDOW_MESSAGES and size < WINDOW_BYTES):
+            return len(bodies)
+        fitting = bodies[: max(WINDOW_MESSAGES - self._loaded, 0)]
+        before = list(accumulate(map(len, fitting), initial=self._loaded_bytes))
+        return bisect_left(before, WINDOW_BYTES, hi=len(fitting))
 
     # Messages come.
 
@@ -173,13 +178,15 @@ class Queue:
     def push_stretch(self, stretch: Stretch, published_ms: int) -> None:
         """Put messages that are counted and were published alike in at the end."""
         properties = stretch.envelope.properties
-        if self._expires or properties.expiration is not None or properties.priority:
+        has_priority = properties.priority and self.rules.priority_max
+        if self._expires or properties.expiration is not None or has_priority:
             for entry in stretch.entries():
                 self.push(entry, published_ms)
             return
         stretch.position = self._position + 1
         self._position += len(stretch)
-        self._stretches.append(stretch)
+        if not (self._stretches and self._stretches[-1].join(stretch)):
+            self._stretches.append(stretch)
         self._loaded += len(stretch)
         self._loaded_bytes += sum(stretch.sizes)
 
@@ -428,12 +435,13 @@ class Queue:
 
     def purge(self) -> int:
         """Take all that waits as done; return how many messages that were."""
-        count = self.ready
+        count, finished = self.ready, self.finished
         self._unfold(len(self._stretches))
         for lane in self._lanes:
             for entry in lane:
                 self.finish(entry, is_unacked=False)
             lane.clear()
+        self.finished = finished + count
         self.ready = self.ready_bytes = self._loaded = self._loaded_bytes = 0
         for source in self.sources.values():
             source.skip_to(self._keeper.routed(source.partition))

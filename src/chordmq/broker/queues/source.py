@@ -1,7 +1,8 @@
 """How far a queue has come in one partition: what it holds of it, and what it is done with."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from heapq import merge
 from itertools import takewhile
 
 from chordmq.broker.cursors.shared_cursor import COUNT_MAX, Change, State
@@ -23,6 +24,8 @@ class Source:
         self._order: deque[int] = deque()
         self._done: set[int] = set()
         self._tried: dict[int, int] = {}
+        self._skipped: list[tuple[int, int]] = []
+        """First and last offsets of what was taken as done without having been looked at."""
         self.kept = list(changes)
         """What was stored of offsets that are not looked at yet."""
 
@@ -51,9 +54,17 @@ class Source:
         self._tried[offset] = kept[0].deliveries
         return kept[0].deliveries
 
+    def knows(self, offsets: range) -> bool:
+        """Return whether something was stored of any offset that is not looked at yet."""
+        first, last = offsets[0], offsets[-1]
+        return any(one.first <= last and one.last >= first for one in self.kept)
+
     def take_all(self, offsets: range) -> None:
         """Look at messages of the queue's that nothing was stored of."""
-        assert not self.kept
+        kept = self.kept
+        while kept and kept[0].last < offsets[0]:
+            kept.pop(0)
+        assert not kept or kept[0].first > offsets[-1]
         self._order.extend(offsets)
         self.next = offsets[-1] + 1
 
@@ -101,21 +112,29 @@ class Source:
 
     def skip_to(self, offset: int) -> None:
         """Take all that was not looked at as done."""
-        self.next = max(self.next, offset)
+        if offset > self.next:
+            self._skipped.append((self.next, offset - 1))
+            self.next = offset
         self.is_behind = False
         self.kept.clear()
 
     def stored(self) -> tuple[int, tuple[Change, ...]]:
         """Return the start, and what differs after it from not having been tried."""
-        return self.start, (*self._changes(), *self.kept)
+        start = self.start
+        self._skipped = [one for one in self._skipped if one[1] >= start]
+        return start, (*self._changes(), *self.kept)
 
     def _changes(self) -> Iterator[Change]:
         """Yield runs of the queue's offsets; others that lie between do not matter."""
         done, tried = self._done, self._tried
+        offsets: Iterable[int] = self._order
+        if self._skipped:  # its ends stand for all between them
+            ends = {offset for skipped in self._skipped for offset in skipped}
+            offsets, done = merge(self._order, sorted(ends)), done | ends
         left = len(done) + len(tried)
         first = last = 0
         noted = None  # how often the run was delivered; 0 for what is done
-        for offset in self._order:
+        for offset in offsets:
             if not left:
                 break
             found = 0 if offset in done else tried.get(offset) or None

@@ -1,0 +1,56 @@
+"""Has threads wait for the disk in the event loop's place, for readers that can wait, too."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from chordmq.storage.log import Log
+
+THREADS = 4
+
+Place = tuple[Log, int]
+Wake = Callable[[], None]
+
+
+class ReadAhead:
+    """What is being brought into memory, and who is woken when it is there.
+
+    A disk may take a hundredth of a second, in which a node could answer a thousand requests.
+    """
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._under_way: dict[Place, dict[Wake, None]] = {}
+        self.fetched = 0
+        """How often the disk was waited for."""
+
+    def awaits(self, log: Log, offset: int, max_bytes: int, wake: Wake, *, is_first: bool) -> bool:
+        """Return whether a read has to wait for the disk; then `wake` is called when it need not.
+
+        A reader that has waited for this once is not made to wait again: where memory is short, it
+        may be gone already, each time.
+        """
+        place = (log, offset)
+        woken = self._under_way.get(place)
+        if woken is not None:
+            woken[wake] = None
+            return True
+        cold = log.reader.cold(offset, max_bytes) if is_first else None
+        if cold is None:
+            return False
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="read-ahead")
+        self._under_way[place] = {wake: None}
+        self.fetched += 1
+        work = asyncio.get_running_loop().run_in_executor(self._pool, cold.fetch)
+        work.add_done_callback(lambda _: self._fetched(place))
+        return True
+
+    def _fetched(self, place: Place) -> None:
+        for wake in self._under_way.pop(place):
+            wake()
+
+    def close(self) -> None:
+        """Wait for what is under way, and begin nothing more."""
+        if self._pool is not None:
+            self._pool.shutdown()
