@@ -118,7 +118,7 @@ class Session:
         """Drop the broker's log files from the page cache (posix_fadvise), after writing them."""
         os.sync()
         for path in self.peer.directory.rglob("*.log"):
-            _drop(path)
+            drop(path)
 
 
 def rate_samples(
@@ -134,7 +134,8 @@ def rate_samples(
     ]
 
 
-def _drop(path: Path) -> None:
+def drop(path: Path) -> None:
+    """Have the page cache let go of a file that is on the disk."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -9,7 +9,8 @@ from chordmq.broker.replicas import Replicas
 from chordmq.broker.settings import TopicSettings
 from chordmq.errors import DiskFull, NotEnoughReplicas, NotLeader, OffsetNotAvailable
 from chordmq.records.record import NewRecord, build_batch
-from tests.broker.replicated import TOPIC_ID, CopyNode, batch, replicated, until
+from chordmq.storage import segment
+from tests.broker.replicated import MEMORY, TOPIC_ID, CopyNode, batch, replicated, until
 
 SETTINGS = TopicSettings(min_insync_replicas=2)
 
@@ -108,6 +109,26 @@ async def test_a_copy_that_catches_up_joins_the_in_sync_set(tmp_path: Path) -> N
         state = copies.nodes[1].partition.replica.state
         assert state is not None
         assert state.isr == (1, 2, 3)
+
+
+async def test_a_copy_catches_up_with_what_only_the_disk_of_the_leader_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D2: the leader serves others while a thread waits for its disk."""
+    monkeypatch.setattr(segment, "is_cached", lambda fd, position: False)
+    values = [b"%d" % number * 50_000 for number in range(20)]
+    async with replicated(tmp_path, SETTINGS) as copies:
+        leader, late = copies.nodes[1], copies.nodes[3]
+        await copies.change(isr=(1, 2))
+        await copies.isolate(3)
+        for value in values:
+            await append(leader, value)
+        assert leader.partition.log.size > MEMORY
+        await copies.reconnect(3)
+        await until(lambda: late.partition.high_watermark == len(values))
+        copied, original = (b"".join(one.partition.log.read(0, 1 << 24)) for one in (late, leader))
+        assert copied == original
+    assert leader.shared.read_ahead.fetched
 
 
 async def test_a_copy_that_is_silent_for_too_long_leaves_the_set(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from chordmq.broker.read_ahead import ReadAhead
 from chordmq.cluster.replication.follower import Append, Cut, Follower, Restart, Step
 from chordmq.cluster.replication.leader import Leader, Lease, Proposal, Rules, Source
 from chordmq.cluster.state import NO_LEADER, PartitionState
@@ -30,6 +31,7 @@ class Copy(Protocol):
     topic: str
     index: int
     log: Log
+    read_ahead: ReadAhead
     leader_epoch: int
     high_watermark: int
 
@@ -124,6 +126,8 @@ class Waiting:
     source: Source
     fetch: Fetch
     since_s: float
+    has_awaited: bool = False
+    """Whether the disk was waited for."""
 
 
 class Replica:
@@ -136,6 +140,9 @@ class Replica:
         self.leader: Leader | None = None
         self.follower: Follower | None = None
         self.min_in_sync = min_in_sync
+        self.way = object()
+        """Another one whenever another leads, or the link to the leader has ended: what was sent to
+        it before may be lost, so that what is sent after it could get there first."""
         self._node = node
         self._revision = 0
         self._waiting: dict[int, Waiting] = {}
@@ -240,6 +247,7 @@ class Replica:
             self._after(leader)
 
     def _begin(self, state: PartitionState, revision: int) -> None:
+        self.way = object()
         self.leader = self.follower = None
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
@@ -301,11 +309,23 @@ class Replica:
         for broker, one in list(self._waiting.items()):
             if log.start_offset <= one.fetch.offset < log.end_offset:
                 try:
+                    if self._awaits_disk(one):
+                        continue
                     records = log.read(one.fetch.offset, FETCH_BYTES_MAX)
                 except ChordMQError as error:  # the follower asks again, and may be lucky
                     logger.error("replica cannot be served", log=log.name, reason=str(error))
                     continue
                 self._answer(leader, broker, one, records)
+
+    def _awaits_disk(self, one: Waiting) -> bool:
+        """Return whether a follower is to be served when memory has what it wants."""
+        partition, offset = self.partition, one.fetch.offset
+        if partition.read_ahead.awaits(
+            partition.log, offset, FETCH_BYTES_MAX, self.appended, is_first=not one.has_awaited
+        ):
+            one.has_awaited = True
+            return True
+        return False
 
     def tell_watermark(self) -> None:
         """Tell the waiting followers how far the partition is committed, if they do not know."""
@@ -338,6 +358,8 @@ class Replica:
     def forget(self, broker: int) -> None:
         """Take note that the link to a broker is gone, and all that was under way on it."""
         self._waiting.pop(broker, None)
+        if broker == self.leader_hint[0]:
+            self.way = object()
         if self.follower is not None and self.follower.leader == broker:
             self.follower.on_lost()
 

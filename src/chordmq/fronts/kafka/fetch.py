@@ -47,6 +47,7 @@ def fetch(call: Call, frame: memoryview, position: int) -> Buffers | asyncio.Fut
         current.epoch = 1 if current.epoch == EPOCH_MAX else current.epoch + 1
         session = current
     session.only_stable = request.isolation_level == READ_COMMITTED
+    session.is_patient = request.max_wait_ms > 0 and request.min_bytes > 0
     session.reads_copies = call.version >= COPIES_SINCE
     if session.reads_copies and not call.broker.members.is_alone:
         session.nearer = partial(copy_for, call, request.rack_id)

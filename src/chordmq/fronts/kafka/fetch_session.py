@@ -43,6 +43,8 @@ class Row:
     sent_watermark: int = -2
     sent_stable: int = -2
     sent_start: int = -2
+    awaited: int = -1
+    """The offset for which the disk was waited for."""
 
     def wake(self) -> None:
         """Take note that the partition has more."""
@@ -67,6 +69,8 @@ class Row:
                 return records
             only_stable = self.session.only_stable
             size = max(0, min(self.max_bytes, max_bytes))
+            if self._awaits_disk(partition, size):
+                return self.status()
             buffers = partition.read(self.offset, size, only_stable=only_stable)
         except ChordMQError as error:
             leader = leader_of(partition) if isinstance(error, NotLeader) else None
@@ -76,6 +80,18 @@ class Row:
         if only_stable:
             records.aborted = partition.aborted_in(self.offset, buffers)
         return records
+
+    def _awaits_disk(self, partition: Partition, size: int) -> bool:
+        """Return whether the row is to be woken when memory has what the client wants."""
+        offset = self.offset
+        if not (self.session.is_patient and partition.log.start_offset <= offset):
+            return False
+        if offset >= partition.high_watermark or not partition.read_ahead.awaits(
+            partition.log, offset, size, partition.wake, is_first=self.awaited != offset
+        ):
+            return False
+        self.awaited = offset
+        return True
 
     def status(self) -> PartitionRecords:
         """Say how far the partition goes, without records."""
@@ -122,6 +138,8 @@ class FetchSession:
         """Whether the client can read from followers (KIP-392)."""
         self.nearer: Callable[[Partition, int], int] | None = None
         """Says which copy a client should read instead; None if it reads where it is."""
+        self.is_patient = False
+        """Whether the client waits for records, so that it can wait for the disk."""
         self.only_stable = False
         """Whether the client reads committed transactions only, as its last request says."""
         self.waiter: Waiter | None = None
