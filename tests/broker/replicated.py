@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from chordmq.broker.flusher import Flusher
+from chordmq.broker.forwarding import Forwarding
 from chordmq.broker.log_settings import log_settings
 from chordmq.broker.partition import Partition
 from chordmq.broker.replica import Replica
@@ -15,10 +16,12 @@ from chordmq.broker.replicas import Replicas
 from chordmq.broker.settings import TopicSettings
 from chordmq.broker.shared import Shared
 from chordmq.clock import SystemClock
+from chordmq.cluster.link import LinkDown
+from chordmq.cluster.links import Links
 from chordmq.cluster.metastore.local import LocalStore
 from chordmq.cluster.metastore.store import Compare, Put
 from chordmq.cluster.state import PartitionState, decode, encode, partition_key
-from chordmq.codecs.peer.frames import Kind
+from chordmq.codecs.peer.frames import Body, Kind
 from chordmq.records.batch import walk
 from chordmq.records.record import NewRecord, build_batch, read_records
 from chordmq.storage.log import Log
@@ -29,6 +32,8 @@ from tests.cluster.linked import Linked, introduce, linked, until_connected
 
 TOPIC_ID = b"0123456789abcdef"
 KEY = partition_key(TOPIC_ID, 0)
+MEMORY = 1 << 20
+"""Bytes of the newest records that a node keeps in memory."""
 
 
 class CopyNode:
@@ -54,7 +59,7 @@ class CopyNode:
             directory / "t-0",
             log_settings(settings),
             self.clock,
-            TailBudget(1 << 20, self.clock),
+            TailBudget(MEMORY, self.clock),
             SegmentCatalogue(self.database),
         )
         self.partition = Partition("t", 0, log, settings, self.shared)
@@ -78,6 +83,7 @@ class CopyNode:
         self.task.cancel()
         await asyncio.wait([self.task])
         self.shared.flusher.close()
+        self.shared.read_ahead.close()
         self.partition.close()
         self.database.close()
 
@@ -97,13 +103,22 @@ class Copies:
 
     async def change(self, **fields: object) -> None:
         """Write a new state and tell all nodes, as the controller and the watch do."""
+        tell = await self.decide(**fields)
+        tell()
+
+    async def decide(self, **fields: object) -> Callable[[], None]:
+        """Write a new state; return what tells all nodes of it."""
         entry = await self.store.get(KEY)
         before = decode(entry, PartitionState) if entry else PartitionState(replicas=(1, 2, 3))
         state = replace(before, **fields)
         revision = entry.revision if entry else 0
         revision = await self.store.commit([Compare(KEY, revision)], [Put(KEY, encode(state))])
-        for node in self.nodes.values():
-            node.replicas.on_state(TOPIC_ID, 0, state, revision)
+
+        def tell() -> None:
+            for node in self.nodes.values():
+                node.replicas.on_state(TOPIC_ID, 0, state, revision)
+
+        return tell
 
     async def isolate(self, broker: int) -> None:
         """End all links of a node."""
@@ -116,6 +131,64 @@ class Copies:
     async def elect(self, leader: int) -> None:
         state = await self.state()
         await self.change(leader=leader, leader_epoch=state.leader_epoch + 1)
+
+
+class OneTopic:
+    """The topics of a node that has one."""
+
+    id = TOPIC_ID
+
+    def __init__(self, node: CopyNode) -> None:
+        self._node = node
+
+    def get(self, name: str) -> "OneTopic":
+        return self
+
+    def partition(self, topic_id: bytes, index: int) -> Partition:
+        return self._node.partition
+
+
+class SlowLinks:
+    """The links of a node, on which requests to some nodes take as long as the test wants."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._held: dict[int, asyncio.Future[None]] = {}
+        self.held = 0
+        """How many requests have not got to their node yet."""
+        self.answer = links.answer
+
+    def hold(self, broker: int) -> None:
+        """Let requests to a node go no further."""
+        self._held[broker] = asyncio.get_running_loop().create_future()
+
+    def release(self, broker: int) -> None:
+        """Let those go on that were held, and the next ones."""
+        self._held.pop(broker).set_result(None)
+
+    def lose(self, broker: int) -> None:
+        """Let those never arrive that were held, and the next ones pass."""
+        self._held.pop(broker).set_exception(LinkDown("the link has ended"))
+
+    async def ask(
+        self, broker: int, kind: int, body: Body = (), timeout_s: float = 60
+    ) -> memoryview:
+        held = self._held.get(broker)
+        if held is not None:
+            self.held += 1
+            await asyncio.shield(held)
+            self.held -= 1
+        return await self._links.ask(broker, kind, body, timeout_s)
+
+
+def join(copies: Copies) -> dict[int, SlowLinks]:
+    """Let all nodes forward to each other; return their ways to do so."""
+    ways = {}
+    for broker, node in copies.nodes.items():
+        ways[broker] = SlowLinks(node.links)
+        forwarding = Forwarding(ways[broker], OneTopic(node))  # type: ignore[arg-type]
+        node.shared.forward = forwarding.append
+    return ways
 
 
 @asynccontextmanager

@@ -6,35 +6,12 @@ from pathlib import Path
 import pytest
 
 from chordmq.broker.appends import Appends
-from chordmq.broker.forwarding import Forwarding
 from chordmq.broker.settings import TopicSettings
 from chordmq.errors import NotEnoughReplicas
 from chordmq.records.record import NewRecord
-from tests.broker.replicated import TOPIC_ID, Copies, CopyNode, replicated, until
+from tests.broker.replicated import join, replicated, until
 
 SETTINGS = TopicSettings(min_insync_replicas=2)
-
-
-class OneTopic:
-    """The topics of a node that has one."""
-
-    id = TOPIC_ID
-
-    def __init__(self, node: CopyNode) -> None:
-        self._node = node
-
-    def get(self, name: str) -> "OneTopic":
-        return self
-
-    def partition(self, topic_id: bytes, index: int) -> object:
-        return self._node.partition
-
-
-def join(copies: Copies) -> None:
-    """Let all nodes forward to each other."""
-    for node in copies.nodes.values():
-        forwarding = Forwarding(node.links, OneTopic(node))  # type: ignore[arg-type]
-        node.shared.forward = forwarding.append
 
 
 async def test_records_given_to_any_node_are_committed_by_the_leader(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import cast
 
 from chordmq.broker.decoded import Built, New, one_by_one
@@ -81,40 +82,15 @@ class Appends:
         self.records += built.record_count
         base_offset = appended.base_offset
         committed = partition.committed(appended.next_offset)
-        if patience is not None and committed is not None:
-            self._see_through(partition, batch, joined, base_offset, committed)
-            return
-        for waiting in joined:
-            _tell(waiting, base_offset, committed)
-            base_offset += waiting.count
+        if committed is None or patience is None or partition.replica is None:
+            _tell(joined, base_offset, committed)
+        else:
+            _forward(joined, patience.see_through(partition, batch, base_offset, committed))
 
     def _elsewhere(self, partition: Partition, batch: memoryview) -> asyncio.Future[int]:
         if self._patience is not None:
             return self._patience.append(partition, batch)
         return partition.forward(batch)
-
-    def _see_through(
-        self,
-        partition: Partition,
-        batch: memoryview,
-        joined: list[Waiting],
-        base_offset: int,
-        committed: asyncio.Future[None],
-    ) -> None:
-        """Wait until a batch is committed; append it again if another node leads before that."""
-
-        def done(future: asyncio.Future[None]) -> None:
-            error = None if future.cancelled() else future.exception()
-            if isinstance(error, ANOTHER_TIME):
-                assert self._patience is not None
-                _forward(joined, self._patience.append_again(partition, batch))
-                return
-            offset = base_offset
-            for waiting in joined:
-                _end(waiting, offset, future)
-                offset += waiting.count
-
-        committed.add_done_callback(done)
 
 
 def _built(parts: Sequence[Built]) -> tuple[Built, bytearray]:
@@ -139,21 +115,20 @@ def _joined(waiting: list[Waiting], size_max: int) -> Iterator[list[Waiting]]:
     yield joined
 
 
-def _tell(waiting: Waiting, offset: int, committed: asyncio.Future[None] | None) -> None:
-    if committed is None:
-        _answer(waiting, offset)
-        return
-
-    committed.add_done_callback(lambda future: _end(waiting, offset, future))
-
-
-def _end(waiting: Waiting, offset: int, committed: asyncio.Future[None]) -> None:
-    if committed.cancelled():
-        _refuse(waiting, UnknownTopic("the topic was deleted meanwhile"))
-    elif (error := committed.exception()) is not None:
-        _refuse(waiting, error)
+def _tell(joined: list[Waiting], offset: int, committed: asyncio.Future[None] | None) -> None:
+    """Tell the clients the offsets of what this node has appended, once it is committed."""
+    if committed is not None:
+        committed.add_done_callback(partial(_end, joined, offset))
     else:
-        _answer(waiting, offset)
+        _settle(joined, offset, None)
+
+
+def _end(joined: list[Waiting], offset: int, committed: asyncio.Future[None]) -> None:
+    if committed.cancelled():
+        error: BaseException | None = UnknownTopic("the topic was deleted meanwhile")
+    else:
+        error = committed.exception()
+    _settle(joined, offset, error)
 
 
 def _forward(joined: list[Waiting], appended: asyncio.Future[int]) -> None:
@@ -164,20 +139,19 @@ def _forward(joined: list[Waiting], appended: asyncio.Future[int]) -> None:
             error: BaseException | None = NotLeader("the node stops")
         else:
             error = future.exception()
-        offset = future.result() if error is None else 0
-        for waiting in joined:
-            if error is not None:
-                _refuse(waiting, error)
-            else:
-                _answer(waiting, offset)
-                offset += waiting.count
+        _settle(joined, future.result() if error is None else 0, error)
 
     appended.add_done_callback(done)
 
 
-def _answer(waiting: Waiting, offset: int) -> None:
-    if not waiting.offset.done():
-        waiting.offset.set_result(offset)
+def _settle(joined: list[Waiting], offset: int, error: BaseException | None) -> None:
+    """Tell each client the first offset of its own records, or why they are not stored."""
+    for waiting in joined:
+        if error is not None:
+            _refuse(waiting, error)
+        elif not waiting.offset.done():
+            waiting.offset.set_result(offset)
+        offset += waiting.count
 
 
 def _refuse(waiting: Waiting, error: BaseException) -> None:

@@ -49,20 +49,41 @@ class Forwarding:
         nodes.answer(Kind.APPEND, self._serve)
 
     def append(self, partition: Partition, batch: memoryview) -> asyncio.Future[int]:
-        """Return a future for the first offset of a batch, done when it is committed."""
-        task = asyncio.get_running_loop().create_task(self._append(partition, batch))
+        """Return a future for the first offset of a batch, done when it is committed.
+
+        It goes to whoever leads at this moment: of several batches, each goes where those before it
+        went until this node hears of another leader.
+        """
+        loop = asyncio.get_running_loop()
+        assert partition.replica is not None
+        leader, _ = partition.replica.leader_hint
+        if partition.is_leader:
+            try:
+                work = _when_committed(*_written(partition, batch))
+            except Exception as error:  # noqa: BLE001 - a task keeps any error, too
+                refused: asyncio.Future[int] = loop.create_future()
+                refused.set_exception(error)
+                return refused
+        elif leader == NO_LEADER:
+            work = self._append(partition, batch, ATTEMPTS)
+        else:
+            work = self._ask(leader, partition, batch, ATTEMPTS)
+        task = loop.create_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return task
 
-    async def _append(
-        self, partition: Partition, batch: memoryview, attempts: int = ATTEMPTS
-    ) -> int:
+    async def _append(self, partition: Partition, batch: memoryview, attempts: int) -> int:
         await self._elected(partition)
         if partition.is_leader:  # it has become this node meanwhile
             return await append_here(partition, batch)
         assert partition.replica is not None
         leader, _ = partition.replica.leader_hint
+        return await self._ask(leader, partition, batch, attempts)
+
+    async def _ask(
+        self, leader: int, partition: Partition, batch: memoryview, attempts: int
+    ) -> int:
         head = _HEAD.pack(self._topics.get(partition.topic).id, partition.index)
         try:
             answer = await self._nodes.ask(leader, Kind.APPEND, [head, batch], TIMEOUT_S)
@@ -96,11 +117,19 @@ class Forwarding:
 
 async def append_here(partition: Partition, batch: memoryview) -> int:
     """Append a batch as leader; return its first offset once it is committed."""
+    return await _when_committed(*_written(partition, batch))
+
+
+def _written(partition: Partition, batch: memoryview) -> tuple[int, asyncio.Future[None] | None]:
+    """Append a batch, and begin to wait in the same epoch: what ends that must tell us."""
     appended = partition.append(batch)
-    committed = partition.committed(appended.next_offset)
+    return appended.base_offset, partition.committed(appended.next_offset)
+
+
+async def _when_committed(offset: int, committed: asyncio.Future[None] | None) -> int:
     if committed is not None:
         await committed
-    return appended.base_offset
+    return offset
 
 
 def error_of(refusal: PeerRefused) -> ChordMQError:

@@ -209,13 +209,15 @@ class MessageAppends:
             _tell(waiting, None)
             return
 
+        if partition.replica is not None:
+            offset = appended.base_offset
+            committed.add_done_callback(lambda _: self._forget(partition, offset))
+            _tell_later(waiting, self._patience.see_through(partition, batch, offset, committed))
+            return
+
         def end(future: asyncio.Future[None]) -> None:
             self._forget(partition, appended.base_offset)
-            error = _outcome(future)
-            if isinstance(error, ANOTHER_TIME):
-                _tell_later(waiting, self._patience.append_again(partition, batch))
-            else:
-                _tell(waiting, error)
+            _tell(waiting, _outcome(future))
 
         committed.add_done_callback(end)
 
