@@ -57,6 +57,33 @@ def test_only_a_frame_of_ones_own_stays_when_others_receive() -> None:
     assert own(first) is first
 
 
+@given(st.lists(st.binary(max_size=30), max_size=3), st.binary(max_size=6), st.integers(1, 40))
+def test_only_bytes_that_are_exactly_one_frame_are_a_lone_one(
+    payloads: list[bytes], rest: bytes, limit: int
+) -> None:
+    reader = FrameReader(limit)
+    stream = b"".join(map(framed, payloads)) + rest
+    reader.room()[: len(stream)] = stream
+    frame = reader.lone(len(stream))
+    try:
+        frames = FrameReader(limit).received(len(stream))
+        is_one = len(frames) == 1 and len(frames[0]) + 4 == len(stream)
+    except DecodeError:
+        is_one, frames = False, []
+    assert (frame is not None) == is_one
+    assert frame is None or frame == frames[0]
+
+
+@pytest.mark.parametrize("begun", [b"\0", framed(b"some")[:-1]])
+def test_no_frame_is_a_lone_one_behind_another_that_has_begun(begun: bytes) -> None:
+    reader = FrameReader(SHARED_SIZE * 4)
+    feed(reader, begun, len(begun))
+    assert reader.lone(8) is None
+    reader = FrameReader(SHARED_SIZE * 4)
+    feed(reader, framed(bytes(2 * SHARED_SIZE))[:9], 9)
+    assert reader.lone(8) is None
+
+
 @settings(max_examples=20)
 @given(
     st.lists(st.integers(0, SHARED_SIZE + 9), min_size=1, max_size=6),

@@ -48,6 +48,14 @@ class FrameReader:
             return memoryview(self._frame)[self._filled :]
         return _shared[len(self._begun) :] if self._begun else _shared
 
+    def lone(self, count: int) -> memoryview | None:
+        """Return the one frame that `count` bytes put into `room()` are, lent; None if not so."""
+        if self._frame is not None or self._begun or count < PREFIX_SIZE:
+            return None
+        size = count - PREFIX_SIZE
+        is_one = _PREFIX.unpack_from(_shared)[0] == size <= self.frame_size_max
+        return _shared[PREFIX_SIZE:count] if is_one else None
+
     def received(self, count: int) -> list[memoryview]:
         """Take note of `count` bytes put into `room()`; return the frames they complete."""
         return [own(frame) for frame in self.lent(count)]

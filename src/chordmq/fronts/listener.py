@@ -47,7 +47,7 @@ class ListenerSettings:
     partial_frame_timeout_s: float = 30.0
     """How long a request that has begun to come in may take to be whole."""
     memory_max: int = 256 * 1024 * 1024
-    """Bytes that all connections together may hold in half-received frames and unsent answers."""
+    """Bytes that all connections together may hold in frames and unsent answers."""
     tls: TlsSettings = field(default_factory=TlsSettings)
     alpn: ClassVar[tuple[str, ...]] = ()
     """The protocols that clients can agree upon in the TLS handshake (RFC 7301)."""

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from chordmq.broker.broker import Broker
+from chordmq.broker.partition import Partition
 from chordmq.clock import ManualClock
+from chordmq.codecs.frames import PREFIX_SIZE
 from chordmq.codecs.kafka import schema
 from chordmq.codecs.kafka.messages.fetch import FetchResponse
 from chordmq.fronts.kafka.call import KafkaFront
@@ -16,6 +18,7 @@ from chordmq.fronts.listener import Listener, ListenerSettings
 from tests.fronts.kafka.wire import (
     FETCH_VERSION,
     HEAD_SIZE,
+    answered,
     connected,
     fetch,
     produce,
@@ -101,3 +104,21 @@ async def test_many_requests_may_be_sent_without_waiting_for_an_answer(
         for _ in range(4 * PIPELINE_MAX):
             assert await wire.receive()
     assert broker.partition("t", 0).high_watermark == 4 * PIPELINE_MAX
+
+
+async def test_requests_that_wait_behind_another_count_as_memory(
+    front: KafkaFront, partition: Partition
+) -> None:
+    """C11: what ten thousand clients have sent ahead must not be more than the node has."""
+    memory = front.listener.memory
+    first, later = fetch("t", max_wait_ms=30_000), produce("t", b"x" * 100_000)
+    async with connected(front) as wire:
+        await wire.send(first + later)
+        await received(front, len(first + later))
+        assert memory.used == len(later) - PREFIX_SIZE
+        async with connected(front) as other:
+            await other.send(produce("t", b"wakes the fetch"))
+            assert await answered(other) == (0, 0)
+        await wire.receive()
+        assert await answered(wire) == (0, 1)
+        assert memory.used == 0

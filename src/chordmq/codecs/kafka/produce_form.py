@@ -50,7 +50,8 @@ class ProduceForm:
         at, after = self._size_at, self._after
         if len(frame) < at + _SIZE.size + len(after):
             return None
-        if frame[CORRELATION_END:at] != self._before or frame[:4] != self._api:
+        head = bytes(frame[:at])  # compared in one piece, where a view is item by item
+        if not (head.endswith(self._before) and head.startswith(self._api)):
             return None
         if self._is_flexible:
             try:
@@ -62,7 +63,7 @@ class ProduceForm:
             (size,) = _SIZE.unpack_from(frame, at)
             start = at + _SIZE.size
         end = start + size
-        if size <= 0 or end + len(after) != len(frame) or frame[end:] != after:
+        if size <= 0 or end + len(after) != len(frame) or bytes(frame[end:]) != after:
             return None
         return frame[start:end]
 

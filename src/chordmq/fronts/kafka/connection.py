@@ -1,8 +1,6 @@
 """Drives one Kafka client: bytes to requests to handlers to answers, in the order they came."""
 
 import asyncio
-import math
-import struct
 from collections.abc import Coroutine
 from functools import partial
 from itertools import takewhile
@@ -10,15 +8,14 @@ from typing import cast
 
 from chordmq.broker.security.principal import ANONYMOUS
 from chordmq.codecs.frames import FrameReader, own
-from chordmq.codecs.kafka.header import RequestHeader, read_request_header, response_head
-from chordmq.codecs.kafka.throttle import stamp
+from chordmq.codecs.kafka.header import RequestHeader, read_request_header
 from chordmq.errors import ChordMQError, DecodeError
-from chordmq.fronts.kafka.answer import Answer
+from chordmq.fronts.kafka.answer import BARE, Answer, take_ready
 from chordmq.fronts.kafka.call import Call, Client, KafkaFront
 from chordmq.fronts.kafka.dispatch import APIS, PRODUCE, Api, Buffers, answer, refuse_version
 from chordmq.fronts.kafka.gathering import SMALL
 from chordmq.fronts.kafka.produce import SmallProduce
-from chordmq.fronts.kafka.repeats import Likeness, Repeated
+from chordmq.fronts.kafka.repeats import Repeated
 from chordmq.fronts.kafka.sasl import authenticate
 from chordmq.fronts.kafka.sasl_session import SASL_AUTHENTICATE, SaslSession, State
 from chordmq.fronts.kafka.throttle import Throttle
@@ -31,11 +28,6 @@ PIPELINE_MAX = 64
 WRITE_BUFFER_HIGH = 64 * 1024
 JOINED_MAX = 16 * 1024
 """Bytes of answers that are copied together, as one piece is sent with less ado than several."""
-
-BARE = RequestHeader(SASL_AUTHENTICATE, 0, 0, None, 0)
-"""Stands for the request that a bare SASL message does not have."""
-
-_SIZE = struct.Struct(">i")
 
 
 class KafkaConnection(asyncio.BufferedProtocol):
@@ -97,6 +89,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Work on the requests that the new bytes complete."""
         reader = self._reader
         self._front.bytes_in += nbytes
+        if nbytes <= SMALL and self._client.like is not None and self._took_alike(nbytes):
+            return
         was_partial = reader.is_partial
         try:
             frames = reader.lent(nbytes)
@@ -192,8 +186,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def proceed(self) -> None:
         """Send what was gathered and is answered, and begin what has arrived."""
-        if not self._is_closed:
-            self._work()
+        if self._frames or self._is_draining or self._quotas.limits:
+            if not self._is_closed:
+                self._work()
+        elif self._answers and self._answers[0].is_ready:
+            self._send()
 
     # The work itself.
 
@@ -247,6 +244,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 self._send()
             has_more = bool(frames) and self._may_begin()  # sending may have made room
         self._read(not frames)
+        if self._held or frames:
+            self._account()
         if self._is_draining:
             self._close_if_drained()
 
@@ -254,22 +253,29 @@ class KafkaConnection(asyncio.BufferedProtocol):
         is_hindered = self._blocker or self._is_full or self._is_closed or self._mute
         return not is_hindered and len(self._answers) < PIPELINE_MAX
 
+    def _took_alike(self, nbytes: int) -> bool:
+        """Serve the one small request that was read if it is like the last; most reads bring it."""
+        if self._frames or not self._may_begin():
+            return False
+        frame = self._reader.lone(nbytes)
+        if frame is None:
+            return False
+        now = self._listener.clock.monotonic_s()
+        if not self._repeat(frame, now):
+            return False
+        self.last_active_s = now
+        if self._held:
+            self._account()
+        return True
+
     def _begin(self, frame: memoryview) -> None:
         clock = self._listener.clock
         started = clock.monotonic_s()
         header = None
-        client, limits = self._client, self._quotas.limits
-        like, sasl = client.like, client.sasl
+        sasl, limits = self._client.sasl, self._quotas.limits
         try:
-            if like is not None and not limits and (sasl is None or sasl.answers(PRODUCE, started)):
-                batch = like.batch(frame)
-                if batch is not None:
-                    header = like.header
-                    self._repeat(frame, like, batch)
-                    usage = self._front.usage[PRODUCE]
-                    usage.requests += 1
-                    usage.busy_s += clock.monotonic_s() - started
-                    return
+            if self._repeat(frame, started):
+                return
             frame = own(frame)
             if sasl is not None and sasl.state is State.CHOSEN_BARE:
                 self._authenticate_bare(frame)
@@ -294,22 +300,34 @@ class KafkaConnection(asyncio.BufferedProtocol):
             if limits:
                 self._throttle.began(header, len(frame), worked_s)
 
-    def _repeat(self, frame: memoryview, like: Likeness, batch: memoryview) -> None:
-        """Serve a request that is like the last one."""
-        gathering = self._front.gathering
-        assert gathering is not None, "else nothing is remembered"
+    def _repeat(self, frame: memoryview, started: float) -> bool:
+        """Serve a request if it is like the last one; return whether it is."""
+        client, front = self._client, self._front
+        like, sasl = client.like, client.sasl
+        if like is None or self._quotas.limits:
+            return False
+        if sasl is not None and not sasl.answers(PRODUCE, started):
+            return False
+        batch = like.batch(frame)
+        if batch is None:
+            return False
+        assert front.gathering is not None, "else nothing is remembered"
         repeated = Repeated(like, self, frame)
         self._answers.append(repeated)
         if len(frame) <= SMALL:
-            like.gather(repeated, own(batch), gathering)
+            batch = own(batch)
         else:
-            like.gather(repeated, batch, gathering)
             self._has_large = True
+        like.gather(repeated, batch, front.gathering)
+        usage = front.usage[PRODUCE]
+        usage.requests += 1
+        usage.busy_s += self._listener.clock.monotonic_s() - started
+        return True
 
     def _dispatch(self, header: RequestHeader, frame: memoryview) -> None:
         api = APIS.get(header.api_key)
         if api is None or header.api_version not in api.versions:
-            place = Answer(header, _head(header))
+            place = Answer(header)
             place.buffers = refuse_version(header)
             place.is_ready = True
             self._answers.append(place)
@@ -318,7 +336,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._front.gathering is not None and header.api_key != PRODUCE:
             self._front.gathering.write()  # the client may count on what it has sent before
         result = self._answer(api, call, frame, header)
-        place = Answer(header, _head(header))
+        place = Answer(header)
         if isinstance(result, list):
             place.buffers = result
             place.is_ready = True
@@ -336,7 +354,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _authenticate_bare(self, frame: memoryview) -> None:
         """Take a SASL message that comes without a request around it (handshake version 0)."""
-        place = Answer(BARE, b"")
+        place = Answer(BARE)
         self._await(APIS[SASL_AUTHENTICATE], place, self._authenticated_bare(bytes(frame)))
         self._answers.append(place)
 
@@ -389,25 +407,20 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _send(self) -> None:
         """Send the answers that are ready, up to the first that is not."""
-        out: Buffers = []
-        answers = self._answers
         if self._quotas.limits:
             self._charge()
-        while answers and answers[0].is_ready:
-            place = answers.pop(0)
-            if place is self._blocker:
-                self._blocker = None
-            if place.buffers is not None:
-                if place.head is not None:
-                    size = len(place.head) + sum(map(len, place.buffers))
-                    out.append(_SIZE.pack(size) + place.head)
-                out.extend(place.buffers)
-        if out and not self._is_closed:
+        out = take_ready(self._answers)
+        if self._blocker is not None and self._blocker not in self._answers:
+            self._blocker = None
+        if self._is_closed or not out:
+            return
+        if len(out) == 1:
+            self._front.bytes_out += len(out[0])
+            self._transport.write(out[0])
+        else:
             size = sum(map(len, out))
             self._front.bytes_out += size
-            if len(out) == 1:
-                self._transport.write(out[0])
-            elif size <= JOINED_MAX:
+            if size <= JOINED_MAX:
                 self._transport.write(b"".join(out))
             else:
                 self._transport.writelines(out)
@@ -427,9 +440,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if wait_s <= 0 or self._is_draining or self._is_closed:
             return
         for place in ready:
-            if place.buffers and place.header is not BARE:
-                header = place.header
-                stamp(place.buffers, header.api_key, header.api_version, math.ceil(wait_s * 1000))
+            place.tell_to_wait(wait_s)
         self._mute = loop.call_later(wait_s, self._unmute)
 
     def _unmute(self) -> None:
@@ -476,15 +487,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Report the memory this client holds; wait for others when there is none left."""
         if self._is_closed:
             return
-        held = self._reader.held + (self._transport.get_write_buffer_size() if self._is_full else 0)
+        held = self._reader.held + sum(map(len, self._frames))
+        if self._is_full:
+            held += self._transport.get_write_buffer_size()
         if held == self._held == 0:
             return
         if not self._listener.memory.note(self, self._held, held):
             self._read(False)
         self._held = held
-
-
-def _head(header: RequestHeader) -> bytes:
-    if header is BARE:
-        return b""
-    return response_head(header.correlation_id, header.api_key, header.api_version)
