@@ -220,11 +220,14 @@ def _start(
     source: Path = ROOT / "src",
 ) -> Peer:
     """Start the process and wait until it answers."""
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    # It would have a node compile all its modules at each start, which no installed one does.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     started = time.monotonic()
     with (directory / "broker.log").open("ab") as log:
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(source)}, preexec_fn=_die_with_parent,
+            env=environment, preexec_fn=_die_with_parent,
         )  # fmt: skip
     peer = Peer(name, f"127.0.0.1:{port}", process, directory, 0.0)
     try:

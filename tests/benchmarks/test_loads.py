@@ -62,6 +62,14 @@ def test_workers_of_an_amqp_queue_get_all_messages_together(node: RunningNode) -
     assert amqp.shared(node.amqp_address, 2_000) > 0
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_backlog_of_an_amqp_queue_is_worked_off(node: RunningNode, workers: int) -> None:
+    """E4: the case ends when all that waited is acknowledged, and leaves no queue behind."""
+    before = node.metric("chordmq_amqp_queues")
+    assert amqp.backlog(node.amqp_address, workers, 6_000) > 0
+    assert node.metric("chordmq_amqp_queues") == before
+
+
 def test_many_connections_are_all_answered_while_all_are_open(node: RunningNode) -> None:
     socks = sockets.open_connections(node.bootstrap, 300)
     try:
