@@ -24,6 +24,7 @@ BATCH = (126, 1024)
 """Records, and bytes of each: a batch of 128 KiB."""
 BATCHES = 8_000
 SECONDS = 4.0
+READS = 4
 ENDLESS = 10**9
 GB = 1e9
 
@@ -71,6 +72,20 @@ def idempotent(peer: Peer) -> tuple[float, float]:
     return _bytes(load.produce(peer.bootstrap, TOPIC, 1024, load.ACKS["acksall"], limit))
 
 
+def fill(peer: Peer) -> None:
+    """Write what is to be read, and read it once."""
+    limit = (10 * SECONDS, BATCHES // 2)
+    sockets.produce_pipelined(peer.bootstrap, TOPIC, BATCH, limit)
+    fetches(peer)
+
+
+def fetches(peer: Peer) -> tuple[float, float]:
+    """Read a topic of 0.5 GB four times, a megabyte a request, and look at batch headers only."""
+    end = sockets.end_offset(peer.bootstrap, TOPIC)
+    rates = [sockets.read_partition(peer.bootstrap, TOPIC, 0, end) for _ in range(READS)]
+    return sum(rate.size for rate in rates), sum(rate.seconds for rate in rates)
+
+
 def unbatched(peer: Peer) -> tuple[float, float]:
     """Produce one record a request from 50 connections that wait for each answer."""
     rate = sockets.produce_in_turn(peer.bootstrap, TOPIC, 50, SECONDS)
@@ -108,6 +123,7 @@ LOADS = {
     "prebuilt": Load(prebuilt, "MB/s", "s/GB", 1e6, GB),
     "librdkafka": Load(librdkafka, "MB/s", "s/GB", 1e6, GB),
     "idempotent": Load(idempotent, "MB/s", "s/GB", 1e6, GB),
+    "fetches": Load(fetches, "MB/s", "s/GB", 1e6, GB, fill),
     "unbatched": Load(unbatched, "requests/s", "µs", 1.0, 1e6),
     "workers": Load(workers, "messages/s", "µs", 1.0, 1e6),
     "backlog": Load(backlog, "messages/s", "µs", 1.0, 1e6, pile_up),

@@ -157,6 +157,7 @@ class Log:
 
     def _roll(self) -> None:
         new = Segment.create(self.directory, self.end_offset, self._clock.now_ms())
+        self._active.give_back()
         self._unflushed.append(self._active)
         self._segments.append(new)
         self._active = new
@@ -476,6 +477,7 @@ class Log:
         The checkpoint is queued: closing the database afterwards writes it.
         """
         self.save()
+        self._active.give_back()
         self._release()
 
     def save(self) -> None:
