@@ -208,6 +208,19 @@ def in_turn(connections: int, session: Session) -> list[Sample]:
     return _step(f"in_turn_{connections}", rate, meter)
 
 
+def flushed(partitions: int, session: Session) -> list[Sample]:
+    """Send one 100-byte record per request to each of many partitions, acknowledged by the disk."""
+    topic = session.topic(partitions, durability="disk")
+    for number in range(partitions):
+        sockets.wait_for_end(session.bootstrap, topic, number)
+    with session.metered() as meter:
+        rate = sockets.produce_in_turn(
+            session.bootstrap, topic, partitions, STEP_S, partitions, acks=-1
+        )
+    session.expect(topic, partitions, rate.count)
+    return _step(f"flushed_{partitions}", rate, meter, goal="unbatched")
+
+
 def sized(size: int, session: Session) -> list[Sample]:
     """Produce prebuilt batches of messages of one size, each batch of 128 KiB or one message."""
     topic = session.topic()
@@ -234,11 +247,11 @@ def consumers(count: int, session: Session) -> list[Sample]:
     return _step(f"consumers_{count}", Rate(count * records, taken, size), meter)
 
 
-def _step(name: str, rate: Rate, meter: Meter) -> list[Sample]:
+def _step(name: str, rate: Rate, meter: Meter, goal: str = "") -> list[Sample]:
     """Return one point of a curve."""
     mb_s = rate.bytes_per_s / 1e6
     cost = (meter.cpu_s, meter.rss_mb, command(name))
-    return [Sample(name, rate.per_s, "msg/s", *cost, mb_s=mb_s)]
+    return [Sample(name, rate.per_s, "msg/s", *cost, mb_s=mb_s, goal=goal)]
 
 
 def connections(session: Session) -> list[Sample]:
@@ -334,6 +347,14 @@ CASES = [
     *(
         Case(f"in_turn_{count}", f"{count} connections, one record each", partial(in_turn, count))
         for count in (1, 10, 100, 1000)
+    ),
+    *(
+        Case(
+            f"flushed_{count}",
+            f"{count} partitions, each with one record at a time, acknowledged by the disk",
+            partial(flushed, count),
+        )
+        for count in (1, 10, 100)
     ),
     *(
         Case(f"size_{size}", f"prebuilt batches of {size} B messages", partial(sized, size))

@@ -1,5 +1,6 @@
 """Load from plain sockets and prebuilt frames: the client that costs least."""
 
+import itertools
 import resource
 import select
 import socket
@@ -67,16 +68,28 @@ def produce_pipelined(
     return Rate(answered * count, taken, answered * count * value_size)
 
 
-def produce_in_turn(bootstrap: str, topic: str, connections: int, seconds: float) -> Rate:
-    """Send requests of one 100-byte record; each connection waits for its answer in between."""
-    frame = wire.produce_request(topic, 0, wire.record_batch(1, 100), acks=1)
+def produce_in_turn(
+    bootstrap: str,
+    topic: str,
+    connections: int,
+    seconds: float,
+    partitions: int = 1,
+    acks: int = 1,
+) -> Rate:
+    """Send requests of one 100-byte record; each connection waits for its answer in between.
+
+    They write to one partition, or in turn to several.
+    """
+    batch = wire.record_batch(1, 100)
+    ready = [wire.produce_request(topic, number, batch, acks) for number in range(partitions)]
     poll = select.epoll()
     socks = {sock.fileno(): sock for sock in (wire.connect(bootstrap) for _ in range(connections))}
+    frames = dict(zip(socks, itertools.cycle(ready), strict=False))
     started = time.perf_counter()
     for number, sock in socks.items():
         sock.setblocking(False)
         poll.register(number, select.EPOLLIN)
-        sock.send(frame)
+        sock.send(frames[number])
     answered, waiting = 0, connections
     while waiting:
         sending = time.perf_counter() - started < seconds
@@ -86,7 +99,7 @@ def produce_in_turn(bootstrap: str, topic: str, connections: int, seconds: float
                 raise wire.WireError("produce answered with an error")
             answered += 1
             if sending:
-                socks[number].send(frame)
+                socks[number].send(frames[number])
             else:
                 waiting -= 1
     taken = time.perf_counter() - started

@@ -8,6 +8,8 @@ from chordmq.clock import Clock, ManualClock
 from chordmq.records.batch import BatchHeader, place, read_header
 from chordmq.records.compression import Compression
 from chordmq.records.record import NewRecord, Record, build_batch, read_records
+from chordmq.storage import journal
+from chordmq.storage.journal import Journal
 from chordmq.storage.log import Log, LogSettings
 from chordmq.storage.metadata.database import Database
 from chordmq.storage.metadata.segments import SegmentCatalogue
@@ -28,14 +30,23 @@ class Disk:
         self.root = root
         self.clock = clock or ManualClock()
         self.tail = TailBudget(tail_bytes, self.clock)
+        self.journal: Journal | None = None
         self.open_database()
 
     def open_database(self) -> None:
         self.database = Database(self.root / "meta.db")
         self.catalogue = SegmentCatalogue(self.database)
 
+    def open_journal(self, half_bytes: int = journal.HALF_BYTES) -> Journal:
+        """Redo what an old journal has, as a node does at its start, and make a new one."""
+        if self.journal is not None:
+            self.journal.let_go()
+        self.journal = journal.opened(self.root, self.root, self.catalogue, half_bytes)
+        self.journal.open()
+        return self.journal
+
     def log(self, settings: LogSettings = SMALL, name: str = "t-0") -> Log:
-        return Log(self.root / name, settings, self.clock, self.tail, self.catalogue)
+        return Log(self.root / name, settings, self.clock, self.tail, self.catalogue, self.journal)
 
 
 @contextmanager
@@ -45,6 +56,8 @@ def disk(root: Path, *, tail_bytes: int = 1 << 20, clock: Clock | None = None) -
     try:
         yield opened
     finally:
+        if opened.journal is not None:
+            opened.journal.let_go()
         opened.database.close()
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from chordmq.storage import backup
+from chordmq.storage import backup, journal
 from tests.running_node import RunningNode
+from tests.storage.logs import append, batch, crash, disk, everything
 
 
 @pytest.fixture
@@ -73,3 +74,34 @@ def test_a_backup_that_was_interrupted_or_tampered_with_is_none(
     manifest.unlink()
     with pytest.raises(backup.NotABackup, match="not a whole one"):
         backup.verify(made)
+
+
+def test_a_crashed_node_is_backed_up_with_what_only_its_journal_has(tmp_path: Path) -> None:
+    """D5: the restored directory has every flushed record; one of a running node has no journal."""
+    data = tmp_path / "data"
+    data.mkdir()
+    with disk(data) as d:
+        opened = journal.opened(data, data / "topics", d.catalogue, 4096)
+        opened.open()
+        d.journal = opened
+        log = d.log(name="topics/t-0")
+        append(log, batch(b"in the files"))
+        log.flush()
+        append(log, batch(b"in the journal"))
+        share = log.begin_share()
+        assert share is not None
+        begun = opened.begin([share])
+        assert begun is not None
+        begun.write()
+        crash(log)
+        path = log.segments[0].path
+    path.write_bytes(path.read_bytes()[: len(batch(b"in the files"))])
+    backup.create(data, tmp_path / "b", None)
+    running = backup.create(data, tmp_path / "c", {"t-0": backup.Position(0, 0, 0)})
+    backup.restore(tmp_path / "b", tmp_path / "restored")
+    with disk(tmp_path / "restored") as d:
+        d.journal = journal.opened(d.root, d.root / "topics", d.catalogue)
+        log = d.log(name="topics/t-0")
+        assert [one.value for one in everything(log)] == [b"in the files", b"in the journal"]
+        log.close()
+    assert not {one.path for one in running.files} & set(journal.NAMES)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from chordmq.errors import OffsetOutOfRange
-from chordmq.storage.flush import Flush
+from chordmq.storage.flush import Flush, Share
+from chordmq.storage.journal import Round
 from chordmq.storage.log import LogSettings
 from tests.storage.logs import (
     MEMORY,
@@ -24,6 +25,8 @@ from tests.storage.logs import (
 )
 
 SETTINGS = LogSettings(segment_bytes=1500, index_interval_bytes=200)
+HALF_BYTES = 4_000
+"""Of the journal: a few rounds fill it."""
 
 
 class LogModel(RuleBasedStateMachine):
@@ -33,6 +36,7 @@ class LogModel(RuleBasedStateMachine):
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="chordmq-model-", dir=MEMORY))
         self.disk = Disk(self.root, tail_bytes=1000)
+        self.journal = self.disk.open_journal(HALF_BYTES)
         self.log = self.disk.log(SETTINGS)
         self.values: list[bytes] = []  # one per offset, from 0 on
         self.starts: list[int] = []  # base offsets of the batches
@@ -41,13 +45,19 @@ class LogModel(RuleBasedStateMachine):
         self.epoch = 0
         self.durable = 0  # the offset up to which the disk has it all
         self.durable_then = 0  # and what it becomes when the flush under way is synced
+        self.in_files = 0  # the offset up to which the log's own files have it all
+        self.share: Share | None = None
+        self.round: Round | None = None
 
     def open(self) -> None:
+        self.flush = self.share = self.round = None
+        self.journal = self.disk.open_journal(HALF_BYTES)
         self.log = self.disk.log(SETTINGS)
-        self.durable = self.log.end_offset
+        self.durable = self.in_files = self.log.end_offset
 
     def teardown(self) -> None:
         self.log.close()
+        self.journal.close()
         self.disk.database.close()
         shutil.rmtree(self.root)
 
@@ -89,7 +99,47 @@ class LogModel(RuleBasedStateMachine):
         assert all(header.base_offset < limit for header in found)
         assert bool(found) == (start < limit)
 
-    @precondition(lambda self: self.flush is None)
+    @precondition(lambda self: self.flush is None and self.share is None)
+    @precondition(lambda self: self.log.flush_size() is not None)
+    @rule()
+    def begin_share(self) -> None:
+        """Begin a round of the journal; when it is full, its other half is next."""
+        self.share = self.log.begin_share()
+        if self.share is None:
+            return
+        self.round = self.journal.begin([self.share])
+        if self.round is None:
+            self.log.finish_share(self.share, 0)
+            self.share = None
+            self.log.flush()
+            self.journal.turn()
+            self.durable = self.in_files = len(self.values)
+        self.durable_then = len(self.values)
+
+    @precondition(lambda self: self.share is not None)
+    @rule()
+    def finish_share(self) -> None:
+        assert self.share is not None
+        assert self.round is not None
+        self.round.write()
+        self.durable = self.durable_then
+        self.log.finish_share(self.share, self.round.number)
+        self.share = self.round = None
+
+    @precondition(lambda self: self.flush is None and self.share is None)
+    @rule(size=st.integers(8, 60), is_finished=st.booleans())
+    def append_to_the_journal(self, size: int, is_finished: bool) -> None:
+        """Have the last records in the journal alone, which random steps seldom bring about."""
+        self.log.flush()
+        self.wait_for_the_catalogue()
+        self.durable = self.in_files = len(self.values)
+        self.append([1], size)
+        if self.log.flush_size() is not None:  # else it has begun a new segment
+            self.begin_share()
+            if self.share is not None and is_finished:
+                self.finish_share()
+
+    @precondition(lambda self: self.flush is None and self.share is None)
     @rule()
     def begin_flush(self) -> None:
         self.flush = self.log.begin_flush()
@@ -100,7 +150,7 @@ class LogModel(RuleBasedStateMachine):
     def finish_flush(self) -> None:
         assert self.flush is not None
         self.flush.sync()
-        self.durable = self.durable_then
+        self.durable = self.in_files = self.durable_then
         self.log.finish_flush(self.flush)
         self.flush = None
 
@@ -119,11 +169,31 @@ class LogModel(RuleBasedStateMachine):
     def truncate(self, share: float) -> None:
         start, end = self.log.start_offset, self.log.end_offset
         offset = start + int(share * (end - start + 0.5))
+        settles = offset < end and self.log.owes(self.journal.next_round)
         self.log.truncate(offset)
+        if settles:  # for the sake of what only the journal had, all is flushed before the cut
+            self.durable = self.in_files = len(self.values)
         self.flush = None if self.flush is None or self.flush.cancelled else self.flush
+        if self.share is not None and self.share.cancelled:
+            assert self.round is not None
+            self.round.write()  # a thread has it, and does not know
+            self.share = self.round = None
         while self.starts and len(self.values) > offset:
             del self.values[self.starts.pop() :]
         self.durable = min(self.durable, len(self.values))
+        self.in_files = min(self.in_files, len(self.values))
+
+    @rule()
+    def another_of_this_name(self) -> None:
+        """Delete the log; another gets its name, and nothing of what the journal has."""
+        self.log.abandon().result()
+        if self.round is not None:
+            self.round.write()
+        shutil.rmtree(self.log.directory)
+        self.flush = self.share = self.round = None
+        self.log = self.disk.log(SETTINGS)
+        self.values, self.starts = [], []
+        self.durable = self.in_files = 0
 
     @rule()
     def maintain(self) -> None:
@@ -132,21 +202,18 @@ class LogModel(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.log.close()
-        self.flush = None
         self.open()
         assert self.log.recovered.bytes_scanned == 0
 
     @rule()
     def kill(self) -> None:
         crash(self.log)
-        self.flush = None
         self.open()
         assert self.log.end_offset == len(self.values)
 
     @rule()
     def lose_the_database(self) -> None:
         crash(self.log)
-        self.flush = None
         start = self.log.start_offset
         self.disk.database.close()
         for path in self.root.glob("meta.db*"):
@@ -159,14 +226,17 @@ class LogModel(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1), garbage=st.binary(max_size=80))
     def power_cut(self, share: float, garbage: bytes) -> None:
-        """Of what was not flushed only a part is on disk, and perhaps bytes of something else."""
+        """Of what was not flushed only a part is on disk, and perhaps bytes of something else.
+
+        What was flushed to the journal is in the files of the log after the next start.
+        """
         flushed = max(self.durable, self.log.start_offset)
+        in_files = max(self.in_files, self.log.start_offset)
         crash(self.log)
-        self.flush = None
         for segment in self.log.segments:
             kept = segment.size
-            if segment.next_offset > flushed:
-                floor = position_of(segment.path, segment.base_offset, flushed)
+            if segment.next_offset > in_files:
+                floor = position_of(segment.path, segment.base_offset, in_files)
                 kept = floor + int(share * (segment.size - floor))
             with segment.path.open("r+b") as file:
                 file.truncate(kept)
@@ -177,6 +247,11 @@ class LogModel(RuleBasedStateMachine):
         assert self.log.end_offset >= flushed
         while len(self.values) > self.log.end_offset:
             del self.values[self.starts.pop() :]
+
+    @invariant()
+    def wait_for_the_catalogue(self) -> None:
+        """Have what a log may do next not depend on how fast the catalogue is."""
+        self.disk.catalogue.journal_rounds()
 
     @invariant()
     def ends_agree(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chordmq.storage import log as log_module
+from chordmq.storage import flushing
 from chordmq.storage.log import LogSettings
 from tests.storage.logs import SMALL, append, batch, crash, disk, everything
 
@@ -62,7 +62,7 @@ def test_recovery_reads_only_what_came_after_the_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D5: the time to recover is bounded by the unflushed tail, not by the size of the log."""
-    monkeypatch.setattr(log_module, "CHECKPOINT_BYTES", 50_000)
+    monkeypatch.setattr(flushing, "CHECKPOINT_BYTES", 50_000)
     settings = LogSettings(segment_bytes=100_000)
     with disk(tmp_path) as d:
         log = d.log(settings)

@@ -44,6 +44,7 @@ from chordmq.errors import UnknownTopic
 from chordmq.records.batch import TRANSACTIONAL
 from chordmq.records.marker import Marker
 from chordmq.records.record import NewRecord, build_batch
+from chordmq.storage import journal
 from chordmq.storage.directories import partition_directory
 from chordmq.storage.log import Log
 from chordmq.storage.metadata.audit import HeadTable
@@ -97,6 +98,7 @@ class Broker:
         self.tail = TailBudget(settings.log_memory_max_bytes, clock)
         self._catalogue = SegmentCatalogue(self.database)
         self._logs = directory / "topics"
+        self._journal = journal.opened(directory, self._logs, self._catalogue)
         self._table = TopicTable(self.image, HeldTable(self.database), self.members)
         self.topics = Topics(self._logs, self._table, settings, self._open_partition)
         self.bounds = Bounds(self.topics)
@@ -246,6 +248,7 @@ class Broker:
         if self.clustering is not None:
             self.clustering.replicas.save()
         self.topics.close()
+        self._journal.close()
         self.database.close()
 
     def _follow_leaders(self) -> None:
@@ -287,7 +290,14 @@ class Broker:
         if not self._table.holds(topic.id, index):
             return AbsentPartition(topic.name, index, topic.settings, self.shared)
         directory = partition_directory(self._logs, topic.name, index)
-        log = Log(directory, log_settings(topic.settings), self.clock, self.tail, self._catalogue)
+        log = Log(
+            directory,
+            log_settings(topic.settings),
+            self.clock,
+            self.tail,
+            self._catalogue,
+            self._journal,
+        )
         return Partition(topic.name, index, log, topic.settings, self.shared)
 
 

@@ -1,19 +1,36 @@
-"""Group commit: one flush of a log serves every write that arrived before it began."""
+"""Group commit: one flush serves every write that arrived before it began, of many logs if small.
+
+A flush goes to the files of its log, or together with those of other logs to the journal, which
+is one sync of the disk for all of them. What only the journal has is brought to the logs' files
+when it turns from one of its two files to the other, a few logs at a time.
+"""
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
+from chordmq.errors import ChordMQError, StorageFailed
 from chordmq.logs import get_logger
-from chordmq.storage.log import Flush, Log
+from chordmq.storage.flush import Flush, Share
+from chordmq.storage.journal import Journal, Round
+from chordmq.storage.log import Log
 
 log = get_logger(__name__)
 
 THREADS = 4
+"""For flushes to the files of logs; the journal, and what was left to it, have one each."""
 RETRY_S = 0.1
 EXIT_STORAGE_FAILED = 74
+SMALL_BYTES = 64 << 10
+"""Up to which a flush goes to the journal: what is larger takes longer to write than to sync."""
+ROUND_BYTES_MAX = 1 << 20
+SETTLED_AT_ONCE = 8
+CROWDS = 16
+"""How often flushes must have met before the journal is made, which few nodes need at once."""
 
 
 def exit_at_once(error: BaseException) -> None:
@@ -36,18 +53,40 @@ class Flushable(Protocol):
         ...
 
 
+Work = list[tuple[Flushable, Flush]]
+
+
+class Half:
+    """Whose flushes one of the journal's two files has, and the last round in it."""
+
+    def __init__(self) -> None:
+        self.members: dict[Flushable, None] = {}
+        self.last_round = 0
+
+    def owing(self) -> list[Flushable]:
+        """Return whose own files may not have what is here."""
+        return [one for one in self.members if one.log.owes(self.last_round)]
+
+
 class Flusher:
     """Runs the flushes of all partitions on a few threads; the event loop never waits for one."""
 
     def __init__(self, failed: Callable[[BaseException], None] = exit_at_once) -> None:
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="flush")
+        self._pool = ThreadPoolExecutor(THREADS + 2, thread_name_prefix="flush")
         self._failed = failed
         self._waiting: dict[Flushable, None] = {}
         self._under_way: set[Flushable] = set()
         self._ends: dict[Flushable, asyncio.Future[None]] = {}
         self._free_threads = THREADS
         self._scheduled = False
+        self._crowds = 0
+        self._has_round = False
+        self._half, self._other_half = Half(), Half()
+        self._owing: dict[Flushable, None] = {}
+        """What the journal turns away from, until the logs' own files have it."""
+        self._is_settling = False
         self.flushes = 0
+        self.rounds = 0
 
     def request(self, partition: Flushable) -> None:
         """Have everything written so far to the partition flushed soon."""
@@ -62,50 +101,173 @@ class Flusher:
     def _start(self) -> None:
         self._scheduled = False
         ready = [p for p in self._waiting if p not in self._under_way]
+        if ready:
+            self._flush_alone(self._begin_round(ready))
+        if self._owing and not self._is_settling:
+            self._settle()
+
+    def _flush_alone(self, ready: list[Flushable]) -> None:
         if not ready or not self._free_threads:
             return
         share = -(-len(ready) // self._free_threads)
-        loop = asyncio.get_running_loop()
         for first in range(0, len(ready), share):
-            work: list[tuple[Flushable, Flush]] = []
-            for partition in ready[first : first + share]:
-                flush = self._begin(partition)
-                if flush is not None:
-                    self._under_way.add(partition)
-                    work.append((partition, flush))
+            work = self._begin(ready[first : first + share])
             if work:
                 self._free_threads -= 1
-                self.flushes += len(work)
-                self._pool.submit(self._sync, loop, work)
+                self._sync(work, self._free_thread)
 
-    def _begin(self, partition: Flushable) -> Flush | None:
-        """Return what is to be flushed, or None; without a free descriptor it has to wait."""
-        del self._waiting[partition]
-        try:
-            return partition.log.begin_flush()
-        except OSError as error:
-            log.error("flush put off", log=partition.log.name, error=str(error))
-            self._waiting[partition] = None
-            asyncio.get_running_loop().call_later(RETRY_S, self._start)
-            return None
+    def _begin_round(self, ready: list[Flushable]) -> list[Flushable]:
+        """Begin a round of the journal, if one can be; return what is not for the journal."""
+        journal = ready[0].log.journal
+        small = {} if journal is None else {one: None for one in ready if self._is_small(one)}
+        if journal is None or not small:
+            return ready
+        if not journal.is_open:
+            self._crowds += len(small) > 1 or bool(self._under_way)
+            if self._crowds == CROWDS:
+                self._crowds += 1
+                self._pool.submit(_open, journal)
+            return ready
+        if not self._has_round and not self._write_round(journal, small):
+            return ready
+        return [one for one in ready if one not in small]
 
-    def _sync(self, loop: asyncio.AbstractEventLoop, work: list[tuple[Flushable, Flush]]) -> None:
-        """Flush on a thread of the pool, then report to the loop."""
-        error: BaseException | None = None
-        try:
+    def _write_round(self, journal: Journal, small: Iterable[Flushable]) -> bool:
+        """Begin a round with as many as it may have; return whether the journal has room for it."""
+        work: list[tuple[Flushable, Share]] = []
+        size = 0
+        for partition in small:
+            self._waiting.pop(partition)
+            try:
+                share = partition.log.begin_share()
+            except ChordMQError as error:
+                self._failed(error)
+                continue
+            if share is not None:
+                work.append((partition, share))
+                size += len(share.data)
+            if size > ROUND_BYTES_MAX:
+                break
+        if not work:
+            return True
+        shares = [share for _, share in work]
+        begun = journal.begin(shares)
+        if begun is None and self._turn(journal):
+            begun = journal.begin(shares)
+        if begun is None:
+            for partition, share in work:
+                partition.log.finish_share(share, 0)
+                self._waiting[partition] = None
+            return False
+        self._has_round = True
+        self.rounds += 1
+        self.flushes += len(work)
+        self._under_way.update(partition for partition, _ in work)
+        self._submit(begun.write, partial(self._end_round, journal, begun, work))
+        return True
+
+    def _is_small(self, partition: Flushable) -> bool:
+        size = partition.log.flush_size()
+        return size is not None and size <= SMALL_BYTES and partition not in self._owing
+
+    def _turn(self, journal: Journal) -> bool:
+        """Go on in the journal's other file, if the logs' own files have all that it has."""
+        if self._other_half.owing():
+            return False
+        self._owing.update(dict.fromkeys(self._half.owing()))
+        self._half, self._other_half = Half(), self._half
+        journal.turn()
+        return True
+
+    def _end_round(
+        self,
+        journal: Journal,
+        begun: Round,
+        work: list[tuple[Flushable, Share]],
+        error: BaseException | None,
+    ) -> None:
+        self._has_round = False
+        half = self._half
+        if error is None:
+            half.last_round = begun.number
+            half.members.update(dict.fromkeys(partition for partition, _ in work))
+        else:
+            log.error("journal is given up, logs are flushed one by one", error=str(error))
+            journal.is_open = False
+            self._owing.update(dict.fromkeys(half.owing()))
+        for partition, share in work:
+            self._ended(partition)
+            partition.log.finish_share(share, 0 if error is not None else begun.number)
+            partition.flushed()
+        self._start()
+
+    def _settle(self) -> None:
+        """Bring what only the journal has to the files of a few logs."""
+        work: Work = []
+        for partition in [one for one in self._owing if one not in self._under_way]:
+            del self._owing[partition]
+            work += self._begin([partition], is_whole=True)
+            if len(work) == SETTLED_AT_ONCE:
+                break
+        if work:
+            self._is_settling = True
+            self._sync(work, self._end_settling)
+
+    def _end_settling(self) -> None:
+        self._is_settling = False
+
+    def _free_thread(self) -> None:
+        self._free_threads += 1
+
+    def _begin(self, partitions: Iterable[Flushable], *, is_whole: bool = False) -> Work:
+        """Return what is to be flushed; without a free descriptor it has to wait."""
+        work: Work = []
+        for partition in partitions:
+            self._waiting.pop(partition, None)
+            try:
+                flush = partition.log.begin_flush(is_whole=is_whole)
+            except OSError as error:
+                log.error("flush put off", log=partition.log.name, error=str(error))
+                self._waiting[partition] = None
+                if is_whole:
+                    self._owing[partition] = None
+                asyncio.get_running_loop().call_later(RETRY_S, self._start)
+                continue
+            if flush is not None:
+                self._under_way.add(partition)
+                work.append((partition, flush))
+        self.flushes += len(work)
+        return work
+
+    def _sync(self, work: Work, ended: Callable[[], None]) -> None:
+        """Have logs flushed to their own files, on a thread of the pool."""
+
+        def sync() -> None:
             for _, flush in work:
                 flush.sync()
-        except Exception as failure:  # noqa: BLE001 - whatever it was, nobody must wait for ever
-            error = failure
-        loop.call_soon_threadsafe(self._finish, work, error)
 
-    def _finish(self, work: list[tuple[Flushable, Flush]], error: BaseException | None) -> None:
-        self._free_threads += 1
+        self._submit(sync, partial(self._finish, work, ended))
+
+    def _submit(
+        self, work: Callable[[], None], ended: Callable[[BaseException | None], None]
+    ) -> None:
+        """Have a thread of the pool do work, and the loop told how that ended."""
+        loop = asyncio.get_running_loop()
+
+        def run() -> None:
+            error: BaseException | None = None
+            try:
+                work()
+            except Exception as failure:  # noqa: BLE001 - whatever it was, nobody must wait for ever
+                error = failure
+            loop.call_soon_threadsafe(ended, error)
+
+        self._pool.submit(run)
+
+    def _finish(self, work: Work, ended: Callable[[], None], error: BaseException | None) -> None:
+        ended()
         for partition, flush in work:
-            self._under_way.discard(partition)
-            ended = self._ends.pop(partition, None)
-            if ended is not None:
-                ended.set_result(None)
+            self._ended(partition)
             if error is None:
                 partition.log.finish_flush(flush)
                 partition.flushed()
@@ -113,15 +275,42 @@ class Flusher:
             self._failed(error)
         self._start()
 
+    def _ended(self, partition: Flushable) -> None:
+        self._under_way.discard(partition)
+        waiting = self._ends.pop(partition, None)
+        if waiting is not None:
+            waiting.set_result(None)
+
     async def finished(self, partition: Flushable) -> None:
         """Wait until no flush of the partition is under way; begin none for it any more."""
-        self._waiting.pop(partition, None)
+        self._forget(partition)
         if partition in self._under_way:
             if partition not in self._ends:
                 self._ends[partition] = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._ends[partition])
-            self._waiting.pop(partition, None)
+            self._forget(partition)
+
+    def _forget(self, partition: Flushable) -> None:
+        self._waiting.pop(partition, None)
+        self._owing.pop(partition, None)
+
+    @contextmanager
+    def watching(self, partition: Flushable) -> Iterator[None]:
+        """End the node if a flush fails that the log makes itself: it must not be repeated."""
+        try:
+            yield
+        except StorageFailed as error:
+            if partition.log.fault:
+                self._failed(error)
+            raise
 
     def close(self) -> None:
         """Wait for the flushes under way; what they report is no longer handled."""
         self._pool.shutdown(wait=True)
+
+
+def _open(journal: Journal) -> None:
+    try:
+        journal.open()
+    except ChordMQError as error:
+        log.warning("logs are flushed one by one, without a journal", error=str(error))

@@ -54,6 +54,10 @@ def node_measures(broker: Broker) -> Iterator[Metric]:
     disk, scrub = broker.upkeep.disk, broker.upkeep.scrub
     yield counter("chordmq_flushes", "Flushes of logs to disk.", broker.shared.flusher.flushes)
     yield counter(
+        "chordmq_journal_rounds", "Writes to the journal, each for flushes of one or more logs.",
+        broker.shared.flusher.rounds,
+    )  # fmt: skip
+    yield counter(
         "chordmq_disk_waits", "Reads of clients and copies that waited for the disk.",
         broker.shared.read_ahead.fetched,
     )  # fmt: skip

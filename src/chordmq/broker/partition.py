@@ -327,7 +327,8 @@ class Partition(Audience):
     def cut(self, offset: int) -> None:
         """Remove what lies at or after the offset, of which the leader knows nothing."""
         logger.info("log cut", log=self.log.name, end=self.log.end_offset, to=offset)
-        self.log.truncate(offset)
+        with self._flusher.watching(self):
+            self.log.truncate(offset)
         self._after_cut()
 
     def restart(self, offset: int) -> None:
@@ -483,7 +484,10 @@ class Partition(Audience):
         """Close the log of a deleted topic as soon as no flush is under way."""
         self._end()
         await self._flusher.finished(self)
-        self.log.abandon()
+        try:
+            await asyncio.wrap_future(self.log.abandon())
+        except StorageFailed as error:
+            logger.error("log cannot be forgotten", log=self.log.name, error=str(error))
 
     def _end(self) -> None:
         """Tell all who wait that nothing more comes."""

@@ -493,8 +493,7 @@ class Topics:
             del self._by_name[topic.name]
             self.names.remove(topic.name)
             self._changed()
-        for partition in topic.partitions:
-            await partition.discard()
+        await asyncio.gather(*(partition.discard() for partition in topic.partitions))
         await self._logs.discard(
             HeldRow(topic.id, topic.name, index) for index in range(partitions)
         )

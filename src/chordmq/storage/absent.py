@@ -71,7 +71,11 @@ class AbsentLog(Log):
         """Refuse."""
         raise self._elsewhere()
 
-    def begin_flush(self) -> Flush | None:
+    def flush_size(self) -> int | None:
+        """Return that nothing has to be brought to the disk."""
+        return 0
+
+    def begin_flush(self, *, is_whole: bool = False) -> Flush | None:
         """Return that there is nothing to flush."""
         return None
 
@@ -101,8 +105,11 @@ class AbsentLog(Log):
     def save(self) -> None:
         """Do nothing."""
 
-    def abandon(self) -> None:
+    def abandon(self) -> "Future[None]":
         """Do nothing."""
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
 
     def _elsewhere(self) -> NotLeader:
         return NotLeader(f"{self.name} is on other nodes")

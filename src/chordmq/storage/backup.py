@@ -22,6 +22,7 @@ import msgspec
 
 from chordmq.errors import ChordMQError
 from chordmq.storage import files
+from chordmq.storage.journal import NAMES as JOURNAL_NAMES
 from chordmq.storage.segment import LOG_SUFFIX
 from chordmq.storage.snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from chordmq.version import VERSION
@@ -100,7 +101,7 @@ def create(
     (target / DATA).mkdir(parents=True, exist_ok=True)
     with _staged(data_dir, positions) as (stage, sizes):
         _copy_database(data_dir / DATABASE, stage / DATABASE)
-        wanted = [*_small_files(data_dir, stage), *sizes]
+        wanted = [*_small_files(data_dir, stage, is_stopped=positions is None), *sizes]
         total = sum(sizes.get(path, path.stat().st_size) for path in wanted)
         copied, done = [], 0
         for path in wanted:
@@ -246,10 +247,14 @@ def _wanted(path: Path, position: Position | None) -> int:
     return path.stat().st_size
 
 
-def _small_files(data_dir: Path, stage: Path) -> list[Path]:
-    """Return the database, and links to the files that prove the audit trail."""
+def _small_files(data_dir: Path, stage: Path, *, is_stopped: bool) -> list[Path]:
+    """Return the database, and links to the files that prove the audit trail.
+
+    With those of a node that has crashed goes the journal, from which the first start mends logs.
+    """
     found = [stage / DATABASE]
-    for path in sorted((data_dir / "audit").glob("*")):
+    rest = [data_dir / name for name in JOURNAL_NAMES] if is_stopped else []
+    for path in (*filter(Path.exists, rest), *sorted((data_dir / "audit").glob("*"))):
         place = stage / path.relative_to(data_dir)
         place.parent.mkdir(exist_ok=True)
         os.link(path, place)

@@ -31,6 +31,31 @@ class CheckpointWork:
     flushed_position: int
 
 
+class Share:
+    """A log's part of a round of the journal: bytes at the end of its active segment."""
+
+    __slots__ = ("active", "cancelled", "data", "end_offset", "end_position", "name", "position")
+
+    def __init__(self, name: str, active: Segment, position: int) -> None:
+        assert active.fd is not None
+        self.name = name
+        self.active = active
+        self.position = position
+        self.end_position = active.size
+        self.end_offset = active.next_offset
+        self.cancelled = False
+        try:
+            self.data = os.pread(active.fd, active.size - position, position)
+        except OSError as error:
+            raise StorageFailed(f"cannot read {active.path}: {error}") from error
+        if len(self.data) < active.size - position:
+            raise StorageFailed(f"{active.path} has lost what was just written to it")
+
+    def cancel(self) -> None:
+        """Make the share worthless; its round may be written all the same, and is then void."""
+        self.cancelled = True
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Flush:
     """Syncs one log up to `end_offset`; made and finished in the loop, synced in any thread."""
@@ -46,6 +71,9 @@ class Flush:
     """Ends when the catalogue knows a new log; a log that it does not know was never flushed."""
     checkpoint: CheckpointWork | None
     doomed: list[Path]
+    active: Segment
+    end_position: int
+    """How far the file of the active segment is on the disk then."""
     checkpointed: bool = False
     cancelled: bool = False
     _lock: Lock = field(default_factory=Lock)

@@ -8,13 +8,15 @@ from dataclasses import replace
 from itertools import takewhile
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chordmq.clock import Clock
 from chordmq.errors import DiskFull, OffsetOutOfRange, StorageFailed
 from chordmq.records.batch import BatchHeader
 from chordmq.storage import compaction, epochs, files, retention, snapshots
 from chordmq.storage.compaction import Compaction, IsAborted, Swap
-from chordmq.storage.flush import CheckpointWork, Flush
+from chordmq.storage.flush import Flush
+from chordmq.storage.flushing import Flushing
 from chordmq.storage.index import RELATIVE_OFFSET_MAX, Index
 from chordmq.storage.metadata.segments import Checkpoint, SegmentCatalogue
 from chordmq.storage.reader import Reader
@@ -23,16 +25,13 @@ from chordmq.storage.segment import Segment
 from chordmq.storage.settings import LogSettings
 from chordmq.storage.tail import Tail, TailBudget
 
+if TYPE_CHECKING:
+    from chordmq.storage.journal import Journal
+
 __all__ = ["Flush", "Log", "LogSettings"]
 
-CHECKPOINT_BYTES = 16 << 20
-"""Recovery reads at most about this much of what was flushed."""
-_NO_CHECKPOINT = Checkpoint(
-    start_offset=0, flushed_segment=0, flushed_position=0, flushed_offset=0, cleaned_offset=0
-)
 
-
-class Log:
+class Log(Flushing):
     """One partition's records on disk; used from one thread, except `Flush.sync`."""
 
     def __init__(
@@ -42,17 +41,17 @@ class Log:
         clock: Clock,
         tail: TailBudget,
         catalogue: SegmentCatalogue,
+        journal: "Journal | None" = None,
     ) -> None:
         self.directory = directory
         self.name = directory.name
         self.settings = settings
         self._clock = clock
         self._catalogue = catalogue
+        self.journal = journal
         self._tail = Tail(tail)
-        self._flush: Flush | None = None
         self._doomed: list[Path] = []
         self.fault = ""
-        self._registered: Future[None] | None = None
         self._open()
 
     def _open(self) -> None:
@@ -61,13 +60,16 @@ class Log:
             files.make_directory(self.directory.parent)
             self.directory.mkdir()
             self._catalogue.forget(self.name)
-            self._registered = self._catalogue.save(self.name, _NO_CHECKPOINT)
+            self._registered = self._catalogue.save(self.name, self._no_checkpoint())
         entry = None if self._new_directory else self._catalogue.load(self.name)
         found = self.recovered = Recovery(
             self.directory, entry, self.settings.index_interval_bytes, self._clock.now_ms()
         ).run()
         self._segments = found.segments
         self._active = found.segments[-1]
+        if entry is None or self._active.base_offset not in entry.segments:
+            # It was never flushed: what a crash has left may have no name on the disk yet.
+            self._new_names = self._new_directory = True
         self._epochs = found.epochs
         self._epochs_saved = epochs.is_saved(self.directory, self._epochs)
         self.end_offset = self._active.next_offset
@@ -79,7 +81,8 @@ class Log:
         self.size = sum(segment.size for segment in self._segments)
         self.flushed_offset = self.end_offset
         self._bytes_since_checkpoint = found.bytes_scanned
-        self._checkpoint = entry.checkpoint if entry else _NO_CHECKPOINT
+        self._checkpoint = entry.checkpoint if entry else self._no_checkpoint()
+        self._flushed_position = self._active.size
         self.reader = Reader(self.name, self._segments, self._epochs, self._tail)
         self._unflushed = [segment for segment in found.scanned if segment is not self._active]
         self._checkpoint_due = entry is None or bool(self._unflushed) or not self._epochs_saved
@@ -93,11 +96,6 @@ class Log:
     def segments(self) -> tuple[Segment, ...]:
         """Return the segments from the oldest to the active one."""
         return tuple(self._segments)
-
-    @property
-    def has_unflushed_segments(self) -> bool:
-        """Return whether a sealed segment waits for a flush, which then lets go of its memory."""
-        return bool(self._unflushed)
 
     @property
     def latest_epoch(self) -> int:
@@ -161,6 +159,7 @@ class Log:
         self._unflushed.append(self._active)
         self._segments.append(new)
         self._active = new
+        self._flushed_position = 0
         self._new_names = self._checkpoint_due = True
 
     def _note_epochs(self, headers: Sequence[BatchHeader]) -> None:
@@ -205,114 +204,27 @@ class Log:
         """Return the largest epoch at or below the given one and where it ends, else (-1, -1)."""
         return self._epochs.end_of(leader_epoch, self.end_offset)
 
-    def begin_flush(self) -> Flush | None:
-        """Return a ticket for all that is not on disk yet, or None; one at a time."""
-        assert self._flush is None, "a flush is under way"
-        if self._bytes_since_checkpoint >= CHECKPOINT_BYTES:
-            self._checkpoint_due = True
-        if self.flushed_offset == self.end_offset and not (
-            self._checkpoint_due or self._new_names or self._doomed
-        ):
-            return None
-        segments = [*self._unflushed, self._active]
-        self._flush = Flush(
-            directory=self.directory,
-            end_offset=self.end_offset,
-            fds=[os.dup(segment.fd) for segment in segments if segment.fd is not None],
-            sealed=self._unflushed[:],
-            new_names=self._new_names,
-            new_directory=self._new_directory,
-            registered=self._registered,
-            checkpoint=self._checkpoint_work(segments) if self._checkpoint_due else None,
-            doomed=self._doomed,
-        )
-        self._new_names = self._new_directory = self._checkpoint_due = False
-        self._doomed = []
-        return self._flush
-
-    def _checkpoint_work(self, segments: list[Segment]) -> CheckpointWork:
-        self._bytes_since_checkpoint = 0
-        unsaved_epochs = None if self._epochs_saved else self._epochs.dump()
-        self._epochs_saved = True
-        return CheckpointWork(
-            epochs=unsaved_epochs,
-            indexes=[
-                (segment, segment.index.unsaved(), len(segment.index))
-                for segment in segments
-                if segment.index is not None
-            ],
-            entries=[segment.entry() for segment in segments],
-            flushed_segment=self._active.base_offset,
-            flushed_position=self._active.size,
-        )
-
-    def finish_flush(self, flush: Flush) -> None:
-        """Take note that the ticket was synced: moves `flushed_offset`."""
-        if flush.cancelled:
-            return
-        assert flush is self._flush
-        self._flush = None
-        self.flushed_offset = flush.end_offset
-        self._registered = None
-        work = flush.checkpoint
-        if work is None:
-            return
-        if not flush.checkpointed:
-            self._checkpoint_due, self._epochs_saved = True, False
-            return
-        for segment, _, saved in work.indexes:
-            if segment.index is not None:
-                segment.index.saved = saved
-        for segment in flush.sealed:
-            segment.rest()
-        self._unflushed = [s for s in self._unflushed if s not in flush.sealed]
-        self._checkpoint = Checkpoint(
-            start_offset=self.start_offset,
-            flushed_segment=work.flushed_segment,
-            flushed_position=work.flushed_position,
-            flushed_offset=flush.end_offset,
-            cleaned_offset=self.cleaned_offset,
-        )
-        kept = [
-            entry for entry in work.entries if entry.base_offset >= self._segments[0].base_offset
-        ]
-        self._catalogue.save(self.name, self._checkpoint, kept)
-
-    def flush(self) -> None:
-        """Bring everything to the disk, and block until it is there."""
-        flush = self.begin_flush()
-        if flush is not None:
-            flush.sync()
-            self.finish_flush(flush)
-
-    def _cancel_flush(self) -> None:
-        """Wait for a flush under way, and have all that it was to do done by the next one."""
-        if self._flush is None:
-            return
-        self._flush.cancel()
-        self._new_names = self._checkpoint_due = True
-        self._new_directory |= self._flush.new_directory
-        self._epochs_saved = False
-        self._doomed += self._flush.doomed
-        self._flush = None
-
     def truncate(self, offset: int) -> None:
         """Remove the batches that end after `offset`; blocks, and is for followers only."""
         if offset >= self.end_offset:
             return
         self._cancel_flush()
+        if self._owed_round:
+            self._settle()
         number = max(self.reader.number_of(offset), 0)
         target, removed = self._segments[number], self._segments[number + 1 :]
         # Before bytes after the cut are written anew, nobody may vouch for the old ones.
-        self._checkpoint = Checkpoint(
+        checkpoint = Checkpoint(
             start_offset=self.start_offset,
             flushed_segment=target.base_offset,
             flushed_position=0,
             flushed_offset=target.base_offset,
             cleaned_offset=min(self.cleaned_offset, target.base_offset),
+            journal_round=self._next_round(),
         )
         self._catalogue.drop(self.name, [s.base_offset for s in self._segments[number:]])
-        self._catalogue.save(self.name, self._checkpoint).result()
+        self._catalogue.save(self.name, checkpoint).result()
+        self._checkpoint = checkpoint
         compaction.discard(self.directory)
         kept = Segment(self.directory, target.base_offset, target.created_ms)
         kept.open_for_append(Index())
@@ -331,11 +243,15 @@ class Log:
     def restart(self, offset: int) -> None:
         """Drop everything and go on at `offset`; blocks, and is for followers only."""
         self._cancel_flush()
-        self._checkpoint = replace(
-            _NO_CHECKPOINT, start_offset=offset, flushed_segment=offset, flushed_offset=offset
+        checkpoint = replace(
+            self._no_checkpoint(),
+            start_offset=offset,
+            flushed_segment=offset,
+            flushed_offset=offset,
         )
         self._catalogue.drop(self.name, [segment.base_offset for segment in self._segments])
-        self._catalogue.save(self.name, self._checkpoint).result()
+        self._catalogue.save(self.name, checkpoint).result()
+        self._checkpoint = checkpoint
         compaction.discard(self.directory)
         self._remove(self._segments)
         self._unflushed = []
@@ -351,6 +267,7 @@ class Log:
         self.start_offset = min(self.start_offset, self.end_offset)
         self.flushed_offset = min(self.flushed_offset, self.end_offset)
         self.size = sum(segment.size for segment in self._segments)
+        self._flushed_position = self._owed_round = 0
         self._epochs.cut(self.end_offset)
         self._epochs_saved = False
         self._checkpoint_due = True
@@ -429,6 +346,8 @@ class Log:
         It ends before `stable_offset`, from where on transactions are not decided. `next` of the
         pass runs in a thread; each swap that it returns is for `swap` here.
         """
+        if not self._is_saved():
+            return None
         end = self.end_offset if stable_offset is None else stable_offset
         resting = list(
             takewhile(
@@ -489,11 +408,15 @@ class Log:
         self._checkpoint_due |= self._checkpoint.flushed_offset != self.end_offset
         self.flush()
 
-    def abandon(self) -> None:
-        """Let go of files that the caller is about to delete; nothing is flushed."""
+    def abandon(self) -> "Future[None]":
+        """Let go of files that the caller is about to delete; nothing is flushed.
+
+        When the future is done, another log may have the name.
+        """
         self._cancel_flush()
         self._release()
-        self._catalogue.forget(self.name)
+        self._owed_round = 0
+        return self._catalogue.forget(self.name)
 
     def _release(self) -> None:
         self._tail.clear()

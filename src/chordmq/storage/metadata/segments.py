@@ -30,6 +30,7 @@ _MIGRATIONS = (
         PRIMARY KEY (log, base_offset)
     ) STRICT, WITHOUT ROWID
     """,
+    "ALTER TABLE logs ADD COLUMN journal_round INTEGER NOT NULL DEFAULT 0",
 )
 
 
@@ -57,6 +58,8 @@ class Checkpoint:
     flushed_offset: int
     cleaned_offset: int
     """Offsets below this one have been through compaction."""
+    journal_round: int = 0
+    """What rounds of the journal before this one say of the log is no longer so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,12 @@ class SegmentCatalogue:
     def load(self, name: str) -> CatalogueEntry | None:
         """Return what is known of the log; blocks, for start-up."""
         return self._database.run_now(lambda connection: _load(connection, name))
+
+    def journal_rounds(self) -> dict[str, int]:
+        """Return for each log the first round of the journal that counts; blocks, for start-up."""
+        return self._database.run_now(
+            lambda connection: dict(connection.execute("SELECT name, journal_round FROM logs"))
+        )
 
     def save(
         self, name: str, checkpoint: Checkpoint, segments: Sequence[SegmentEntry] = ()
@@ -111,13 +120,13 @@ class SegmentCatalogue:
 
 def _load(connection: sqlite3.Connection, name: str) -> CatalogueEntry | None:
     row = connection.execute(
-        "SELECT start_offset, flushed_segment, flushed_position, flushed_offset, cleaned_offset "
-        "FROM logs WHERE name = ?",
+        "SELECT start_offset, flushed_segment, flushed_position, flushed_offset, cleaned_offset, "
+        "journal_round FROM logs WHERE name = ?",
         (name,),
     ).fetchone()
     if row is None:
         return None
-    start, segment, position, flushed, cleaned = row
+    start, segment, position, flushed, cleaned, journal_round = row
     rows = connection.execute(
         "SELECT base_offset, next_offset, size, max_timestamp, max_timestamp_offset, created_ms "
         "FROM segments WHERE log = ? ORDER BY base_offset",
@@ -130,6 +139,7 @@ def _load(connection: sqlite3.Connection, name: str) -> CatalogueEntry | None:
             flushed_position=position,
             flushed_offset=flushed,
             cleaned_offset=cleaned,
+            journal_round=journal_round,
         ),
         segments={
             base: SegmentEntry(
@@ -152,7 +162,7 @@ def _save(
     segments: Sequence[SegmentEntry],
 ) -> None:
     connection.execute(
-        "INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             name,
             checkpoint.start_offset,
@@ -160,6 +170,7 @@ def _save(
             checkpoint.flushed_position,
             checkpoint.flushed_offset,
             checkpoint.cleaned_offset,
+            checkpoint.journal_round,
         ),
     )
     connection.executemany(
