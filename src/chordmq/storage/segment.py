@@ -217,8 +217,7 @@ class Segment:
         expected = self.base_offset + place.relative_offset
         position, size = place.position, wanted.max_bytes + _READ_AHEAD
         while position < self.size:
-            with self.opened() as fd:
-                view = memoryview(_pread(fd, min(size, self.size - position), position))
+            view = memoryview(self._pread(min(size, self.size - position), position))
             try:
                 start, end, expected, stopped = _take(view, expected, wanted, epochs, at_least_one)
             except CorruptBatch as fault:
@@ -236,13 +235,17 @@ class Segment:
         last = min(position + size, self.size) - 1
         if last < position:
             return None
+        if self.fd is None:
+            with self.opened() as fd:
+                return _cold(fd, position, last)
+        return _cold(self.fd, position, last)
+
+    def _pread(self, size: int, position: int) -> bytes:
+        """Read bytes; of the active segment by its own descriptor."""
+        if self.fd is not None:
+            return _pread(self.fd, size, position)
         with self.opened() as fd:
-            if is_cached(fd, position) and is_cached(fd, last):
-                return None
-            try:
-                return ColdRange(os.dup(fd), position, last + 1 - position)
-            except OSError:  # no descriptor is free: then whoever reads has to wait
-                return None
+            return _pread(fd, size, position)
 
     def scan(
         self,
@@ -321,6 +324,15 @@ class Wanted(NamedTuple):
 def path_of(directory: Path, base_offset: int, suffix: str) -> Path:
     """Return the path of one of a segment's files."""
     return directory / f"{base_offset:020d}{suffix}"
+
+
+def _cold(fd: int, first: int, last: int) -> ColdRange | None:
+    if is_cached(fd, first) and is_cached(fd, last):
+        return None
+    try:
+        return ColdRange(os.dup(fd), first, last + 1 - first)
+    except OSError:  # no descriptor is free: then whoever reads has to wait
+        return None
 
 
 def _pread(fd: int, size: int, position: int) -> bytes:
