@@ -15,8 +15,8 @@ BYTES_AT_ONCE = 256 * 1024
 REREAD_TIMEOUT_S = 5.0
 UNKNOWN = -1
 """The end of a partition that nobody leads now."""
-OWN_MAX = 1_000
-"""Batches that are kept until they are committed; beyond them they are read from the log."""
+OWN_BYTES_MAX = 8 * 1024 * 1024
+"""What is kept until it is committed and handed on; beyond it, it is read from the log."""
 
 
 class Source(Protocol):
@@ -49,6 +49,7 @@ class Tail:
         self.is_waiting = position == UNKNOWN
         """Whether nobody could say yet where the partition ends."""
         self._own: dict[int, list[Parcel]] = {}
+        self._own_bytes = 0
         self._is_scheduled = False
         self.is_closed = False
         self.wake()
@@ -63,9 +64,14 @@ class Tail:
         for parcel in parcels:
             parcel.source, parcel.base_offset = self, base_offset
             base_offset += len(parcel.payloads)
-        if len(self._own) >= OWN_MAX:
-            self._own.clear()  # an undecided transaction holds them up; the log has them
+        if self._own_bytes >= OWN_BYTES_MAX:
+            self._forget_own()  # an undecided transaction holds them up; the log has them
         self._own[parcels[0].base_offset] = parcels
+        self._own_bytes += sum(map(_size, parcels))
+
+    def _forget_own(self) -> None:
+        self._own.clear()
+        self._own_bytes = 0
 
     def settled(self, offset: int, *, is_taken: bool = True) -> None:
         """Let it be: sessions know their places by themselves."""
@@ -79,7 +85,7 @@ class Tail:
     def move(self, partition: Partition) -> None:
         """Go on with what stands for the partition, after a copy came here, or went."""
         self.partition = partition
-        self._own.clear()
+        self._forget_own()
         self.wake()
 
     def close(self) -> None:
@@ -92,24 +98,26 @@ class Tail:
         partition = self.partition
         if self.is_closed or partition.is_closed or self.is_waiting:
             return
-        taken = 0
+        has_read = False
         while partition.readable(self.position):
-            if taken >= RECORDS_AT_ONCE:
+            parcels = self._own.pop(self.position, None)
+            if parcels is not None:
+                # All that there is: what is received in a turn must not pile up from turn to turn.
+                self.position = parcels[-1].base_offset + len(parcels[-1])
+                self._own_bytes -= sum(map(_size, parcels))
+            elif has_read:
                 self.wake()  # others have their turn first
                 return
-            parcels = self._own.pop(self.position, None)
-            if parcels is None:
-                parcels = self._read_on()
             else:
-                self.position = parcels[-1].base_offset + len(parcels[-1])
+                parcels, has_read = self._read_on(), True
             if parcels:
-                taken += sum([len(parcel.payloads) for parcel in parcels])
                 self._spread(parcels)
         partition.wait(self)
 
     def _read_on(self) -> list[Parcel]:
         """Return what others have appended, up to what this front has."""
-        self._own = {base: own for base, own in self._own.items() if base > self.position}
+        for base in [base for base in self._own if base <= self.position]:
+            self._own_bytes -= sum(map(_size, self._own.pop(base)))
         nearest = min(self._own, default=self.position + RECORDS_AT_ONCE)
         count = min(nearest - self.position, RECORDS_AT_ONCE)
         parcels, self.position = read_parcels(self, self.position, count)
@@ -161,6 +169,10 @@ async def reread(source: Source, offset: int) -> list[Parcel]:
     finally:
         feed.close()
     return read_parcels(source, offset, 1)[0]
+
+
+def _size(parcel: Parcel) -> int:
+    return sum(map(len, parcel.packets or parcel.payloads))
 
 
 def _is_alike(one: Record, other: Record) -> bool:
