@@ -32,6 +32,7 @@ from tests.cluster.ring.whole_ring import exchange, whole_ring
 
 WORK = ROOT / ".cache" / "bench"
 REQUESTS = 10_000
+FLUSHED_S = 4.0
 WINDOW = 64
 MIB = 1 << 20
 OFFSET_COMMIT = 8
@@ -87,6 +88,17 @@ def partitions(peer: Peer) -> Iterator[Point]:
 def count_of_turns(count: int) -> int:
     """Return how often each partition is written to before anything counts."""
     return max(1, 1_000 // count)
+
+
+def flushed(peer: Peer) -> Iterator[Point]:
+    """Requests of one message each that the disk acknowledges, one of each partition at a time."""
+    for count in (1, 10, 100, 1_000):
+        topic = f"flushed-{count}"
+        load.create_topic(peer.bootstrap, topic, count, OURS["disk"])
+        sockets.produce_in_turn(peer.bootstrap, topic, count, FLUSHED_S / 2, count, acks=-1)
+        work = Work(peer.pid)
+        rate = sockets.produce_in_turn(peer.bootstrap, topic, count, FLUSHED_S, count, acks=-1)
+        yield work.point("flushed", count, rate.count)
 
 
 def connections(peer: Peer) -> Iterator[Point]:
@@ -231,6 +243,7 @@ def ring(_: Peer) -> Iterator[Point]:
 
 AXES: dict[str, Callable[[Peer], Iterator[Point]]] = {
     "partitions": partitions,
+    "flushed": flushed,
     "connections": connections,
     "groups": groups,
     "log_size": log_size,
