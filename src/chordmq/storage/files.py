@@ -2,15 +2,11 @@
 
 import errno
 import os
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from typing import cast
 
 from chordmq.errors import ChordMQError, DiskFull, StorageFailed
 
 PARTIAL_SUFFIX = ".tmp"
-_KEEP_SIZE = 1
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
@@ -35,24 +31,6 @@ def make_directory(path: Path) -> None:
         make_directory(path.parent)
         path.mkdir(exist_ok=True)
         sync(path.parent)
-
-
-def reserve(fd: int, position: int, size: int) -> bool:
-    """Give a file blocks that it may grow into, its size unchanged; return whether it has them."""
-    return _fallocate()(fd, _KEEP_SIZE, position, size) == 0
-
-
-@cache
-def _fallocate() -> Callable[[int, int, int, int], int]:
-    """Return the system call, which Python's own form of it lacks an argument for."""
-    import ctypes
-
-    try:
-        call = ctypes.CDLL(None).fallocate64
-    except AttributeError:
-        return lambda fd, mode, position, size: -1
-    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-    return cast(Callable[[int, int, int, int], int], call)
 
 
 def sync(path: Path) -> None:

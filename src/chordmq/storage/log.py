@@ -155,7 +155,6 @@ class Log(Flushing):
 
     def _roll(self) -> None:
         new = Segment.create(self.directory, self.end_offset, self._clock.now_ms())
-        self._active.give_back()
         self._unflushed.append(self._active)
         self._segments.append(new)
         self._active = new
@@ -396,7 +395,6 @@ class Log(Flushing):
         The checkpoint is queued: closing the database afterwards writes it.
         """
         self.save()
-        self._active.give_back()
         self._release()
 
     def save(self) -> None:

@@ -7,9 +7,8 @@ every byte of a batch, so that a flipped bit anywhere is noticed before a reader
 
 import os
 import struct
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,9 +34,6 @@ TIME_INDEX_SUFFIX = ".timeindex"
 SCAN_BYTES = 1 << 20
 INDEX_INTERVAL = 4096
 NO_TIMESTAMP = -1
-RESERVE_FROM = 32 << 20
-RESERVE_BYTES = 8 << 20
-"""What a file that has grown large gets ahead of what is written, at most a quarter of its size."""
 
 _FRONT = struct.Struct(">qiibIhi")
 _LENGTH = struct.Struct(">i")
@@ -57,7 +53,6 @@ class Segment:
 
     __slots__ = (
         "_indexed_at",
-        "_reserve_at",
         "base_offset",
         "created_ms",
         "directory",
@@ -82,7 +77,6 @@ class Segment:
         self.fd: int | None = None
         self.index_rebuilt = False
         self._indexed_at = 0
-        self._reserve_at = RESERVE_FROM
 
     @classmethod
     def create(cls, directory: Path, base_offset: int, created_ms: int) -> "Segment":
@@ -135,8 +129,6 @@ class Segment:
     ) -> None:
         """Write the batches with one call; on failure the file is as it was."""
         assert self.fd is not None
-        if self.size >= self._reserve_at:
-            self._reserve()
         try:
             if len(pieces) == 1:
                 written = os.write(self.fd, pieces[0])
@@ -149,21 +141,6 @@ class Segment:
             raise files.write_fault(self.path, error) from error
         for header in headers:
             self.note(header, index_interval)
-
-    def _reserve(self) -> None:
-        """Have the file system find a place for what comes next, all of it at once.
-
-        A write then has only to copy, which takes a third off its processor time.
-        """
-        assert self.fd is not None
-        is_reserved = files.reserve(self.fd, self.size, RESERVE_BYTES)
-        self._reserve_at = self.size + RESERVE_BYTES if is_reserved else sys.maxsize
-
-    def give_back(self) -> None:
-        """Let the file system have what was reserved: nothing is written any more."""
-        if self.fd is not None and self.size >= RESERVE_FROM:
-            with suppress(OSError):
-                os.ftruncate(self.fd, self.size)
 
     def _write_rest(self, pieces: Sequence[memoryview], written: int) -> None:
         """Go on after a write in part, which only a full disk does; the next call says why."""
