@@ -2,7 +2,7 @@
 
 A flush goes to the files of its log, or together with those of other logs to the journal, which
 is one sync of the disk for all of them. What only the journal has is brought to the logs' files
-when it turns from one of its two files to the other, a few logs at a time.
+when it turns from one of its two files to the other, one log at a time.
 """
 
 import asyncio
@@ -28,7 +28,6 @@ EXIT_STORAGE_FAILED = 74
 SMALL_BYTES = 64 << 10
 """Up to which a flush goes to the journal: what is larger takes longer to write than to sync."""
 ROUND_BYTES_MAX = 1 << 20
-SETTLED_AT_ONCE = 8
 CROWDS = 16
 """How often flushes must have met before the journal is made, which few nodes need at once."""
 
@@ -202,16 +201,14 @@ class Flusher:
         self._start()
 
     def _settle(self) -> None:
-        """Bring what only the journal has to the files of a few logs."""
-        work: Work = []
+        """Bring what only the journal has to the files of one log, for which it is held up."""
         for partition in [one for one in self._owing if one not in self._under_way]:
             del self._owing[partition]
-            work += self._begin([partition], is_whole=True)
-            if len(work) == SETTLED_AT_ONCE:
-                break
-        if work:
-            self._is_settling = True
-            self._sync(work, self._end_settling)
+            work = self._begin([partition], is_whole=True)
+            if work:
+                self._is_settling = True
+                self._sync(work, self._end_settling)
+                return
 
     def _end_settling(self) -> None:
         self._is_settling = False
