@@ -20,6 +20,7 @@ from benchmarks.usage import usage_of
 WORK = ROOT / ".cache" / "bench"
 TOPIC = "versions"
 QUEUE = "versions-queue"
+SPREAD, PARTITIONS = "versions-spread", 100
 BATCH = (126, 1024)
 """Records, and bytes of each: a batch of 128 KiB."""
 BATCHES = 8_000
@@ -92,6 +93,19 @@ def unbatched(peer: Peer) -> tuple[float, float]:
     return rate.count, rate.seconds
 
 
+def spread(peer: Peer) -> None:
+    """Create a topic with many partitions, and write to each of them."""
+    load.create_topic(peer.bootstrap, SPREAD, PARTITIONS, {"flush": "disk"})
+    flushed(peer)
+
+
+def flushed(peer: Peer) -> tuple[float, float]:
+    """Produce one record a request to each of many partitions, acknowledged by the disk."""
+    count = PARTITIONS
+    rate = sockets.produce_in_turn(peer.bootstrap, SPREAD, count, SECONDS / 2, count, acks=-1)
+    return rate.count, rate.seconds
+
+
 def workers(peer: Peer) -> tuple[float, float]:
     """Have four workers share an AMQP queue."""
     rate = amqp.shared(_amqp_address(peer))
@@ -125,6 +139,7 @@ LOADS = {
     "idempotent": Load(idempotent, "MB/s", "s/GB", 1e6, GB),
     "fetches": Load(fetches, "MB/s", "s/GB", 1e6, GB, fill),
     "unbatched": Load(unbatched, "requests/s", "µs", 1.0, 1e6),
+    "flushed": Load(flushed, "requests/s", "µs", 1.0, 1e6, spread),
     "workers": Load(workers, "messages/s", "µs", 1.0, 1e6),
     "backlog": Load(backlog, "messages/s", "µs", 1.0, 1e6, pile_up),
     "shared_backlog": Load(shared_backlog, "messages/s", "µs", 1.0, 1e6, pile_up),
