@@ -8,7 +8,9 @@ round, so that what the machine does meanwhile hits all of them alike.
 import argparse
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -26,6 +28,7 @@ BATCH = (126, 1024)
 BATCHES = 8_000
 SECONDS = 4.0
 READS = 4
+CROWD = 8
 ENDLESS = 10**9
 GB = 1e9
 
@@ -87,6 +90,19 @@ def fetches(peer: Peer) -> tuple[float, float]:
     return sum(rate.size for rate in rates), sum(rate.seconds for rate in rates)
 
 
+def crowd(peer: Peer) -> tuple[float, float]:
+    """Have eight consumers read that topic at the same time, all of it each."""
+    end = sockets.end_offset(peer.bootstrap, TOPIC)
+    with ThreadPoolExecutor(CROWD) as readers:
+        began = time.perf_counter()
+        read = [
+            readers.submit(sockets.read_partition, peer.bootstrap, TOPIC, 0, end)
+            for _ in range(CROWD)
+        ]
+        size = sum(one.result().size for one in read)
+        return size, time.perf_counter() - began
+
+
 def unbatched(peer: Peer) -> tuple[float, float]:
     """Produce one record a request from 50 connections that wait for each answer."""
     rate = sockets.produce_in_turn(peer.bootstrap, TOPIC, 50, SECONDS)
@@ -138,6 +154,7 @@ LOADS = {
     "librdkafka": Load(librdkafka, "MB/s", "s/GB", 1e6, GB),
     "idempotent": Load(idempotent, "MB/s", "s/GB", 1e6, GB),
     "fetches": Load(fetches, "MB/s", "s/GB", 1e6, GB, fill),
+    "crowd": Load(crowd, "MB/s", "s/GB", 1e6, GB, fill),
     "unbatched": Load(unbatched, "requests/s", "µs", 1.0, 1e6),
     "flushed": Load(flushed, "requests/s", "µs", 1.0, 1e6, spread),
     "workers": Load(workers, "messages/s", "µs", 1.0, 1e6),

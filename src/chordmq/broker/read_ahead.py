@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from chordmq.storage.cold import ColdRange
 from chordmq.storage.log import Log
 
 THREADS = 4
@@ -23,6 +24,7 @@ class ReadAhead:
         self._under_way: dict[Place, dict[Wake, None]] = {}
         self.fetched = 0
         """How often the disk was waited for."""
+        self._last: object = None
 
     def awaits(self, log: Log, offset: int, max_bytes: int, wake: Wake, *, is_first: bool) -> bool:
         """Return whether a read has to wait for the disk; then `wake` is called when it need not.
@@ -30,6 +32,8 @@ class ReadAhead:
         A reader that has waited for this once is not made to wait again: where memory is short, it
         may be gone already, each time.
         """
+        if (offset, max_bytes) in log.reader.ahead:
+            return False
         place = (log, offset)
         woken = self._under_way.get(place)
         if woken is not None:
@@ -38,13 +42,37 @@ class ReadAhead:
         cold = log.reader.cold(offset, max_bytes) if is_first else None
         if cold is None:
             return False
+        self._begin(place, cold)[wake] = None
+        return True
+
+    def is_alone(self, reader: object) -> bool:
+        """Return whether nobody else has read from files since this reader did."""
+        last, self._last = self._last, reader
+        return last is reader
+
+    def prepare(self, log: Log, offset: int, max_bytes: int, limit: int) -> None:
+        """Read what a reader of `limit` will ask for next, while it takes what it has got.
+
+        What memory does not have is only brought there.
+        """
+        place = (log, offset)
+        if place in self._under_way or (offset, max_bytes) in log.reader.ahead or log.fault:
+            return
+        cold = log.reader.cold(offset, max_bytes)
+        if cold is None:
+            log.reader.prepare(offset, max_bytes, limit)
+        else:
+            self._begin(place, cold)
+
+    def _begin(self, place: Place, cold: ColdRange) -> dict[Wake, None]:
+        """Have a thread wait for the disk; return who is to be woken then."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="read-ahead")
-        self._under_way[place] = {wake: None}
+        self._under_way[place] = woken = dict[Wake, None]()
         self.fetched += 1
         work = asyncio.get_running_loop().run_in_executor(self._pool, cold.fetch)
         work.add_done_callback(lambda _: self._fetched(place))
-        return True
+        return woken
 
     def _fetched(self, place: Place) -> None:
         for wake in self._under_way.pop(place):

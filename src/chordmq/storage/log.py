@@ -14,6 +14,7 @@ from chordmq.clock import Clock
 from chordmq.errors import DiskFull, OffsetOutOfRange, StorageFailed
 from chordmq.records.batch import BatchHeader
 from chordmq.storage import compaction, epochs, files, retention, snapshots
+from chordmq.storage.ahead import Ahead
 from chordmq.storage.compaction import Compaction, IsAborted, Swap
 from chordmq.storage.flush import Flush
 from chordmq.storage.flushing import Flushing
@@ -49,6 +50,7 @@ class Log(Flushing):
         self._clock = clock
         self._catalogue = catalogue
         self.journal = journal
+        self._budget = tail
         self._tail = Tail(tail)
         self._doomed: list[Path] = []
         self.fault = ""
@@ -83,7 +85,8 @@ class Log(Flushing):
         self._bytes_since_checkpoint = found.bytes_scanned
         self._checkpoint = entry.checkpoint if entry else self._no_checkpoint()
         self._flushed_position = self._active.size
-        self.reader = Reader(self.name, self._segments, self._epochs, self._tail)
+        ahead = Ahead(self._budget)
+        self.reader = Reader(self.name, self._segments, self._epochs, self._tail, ahead)
         self._unflushed = [segment for segment in found.scanned if segment is not self._active]
         self._checkpoint_due = entry is None or bool(self._unflushed) or not self._epochs_saved
         if found.scanned:
@@ -167,6 +170,11 @@ class Log(Flushing):
                 self._epochs.begin(header.leader_epoch, header.base_offset)
         assert headers[-1].leader_epoch == self._epochs.latest, "leader epochs never go back"
         self._epochs_saved = False
+
+    @property
+    def memory_start(self) -> int:
+        """Return the offset from which on memory has the log."""
+        return self._tail.start
 
     def read(self, offset: int, max_bytes: int, *, limit: int | None = None) -> list[memoryview]:
         """Return whole batches from the one that contains `offset` on, at least one.
@@ -323,6 +331,7 @@ class Log(Flushing):
         To be called now and then; a flush should follow, which also removes the deleted files.
         """
         settings = self.settings
+        self.reader.ahead.expire()
         if settings.memory_retention_ms >= 0:
             self._tail.expire(settings.memory_retention_ms)
         end = min(self.flushed_offset, committed_offset)
@@ -418,6 +427,7 @@ class Log(Flushing):
 
     def _release(self) -> None:
         self._tail.clear()
+        self.reader.forget_places()
         for segment in self._segments:
             segment.rest()
         self.fault = f"{self.name} is closed"

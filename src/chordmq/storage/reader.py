@@ -4,10 +4,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
 
-from chordmq.errors import CorruptBatch
+from chordmq.errors import CorruptBatch, StorageFailed
 from chordmq.logs import get_logger
 from chordmq.records.batch import BatchHeader
 from chordmq.records.record import read_records
+from chordmq.storage.ahead import Ahead
 from chordmq.storage.cold import ColdRange
 from chordmq.storage.epochs import Epochs
 from chordmq.storage.index import START, BrokenIndex, Place
@@ -17,6 +18,7 @@ from chordmq.storage.tail import Tail
 CORRUPTIONS_MAX = 100
 _LOOKUP_BYTES = 64 << 10
 _READERS_REMEMBERED = 16
+NOWHERE = -1
 _base_offset = attrgetter("base_offset")
 
 log = get_logger(__name__)
@@ -25,18 +27,29 @@ log = get_logger(__name__)
 class Reader:
     """Reads the segments of one log, a list that the log itself keeps up to date."""
 
-    def __init__(self, name: str, segments: list[Segment], epochs: Epochs, tail: Tail) -> None:
+    def __init__(
+        self, name: str, segments: list[Segment], epochs: Epochs, tail: Tail, ahead: Ahead
+    ) -> None:
         self._name = name
         self._segments = segments
         self._epochs = epochs
         self._tail = tail
         self._resume: dict[int, tuple[Segment, Place]] = {}
+        self.ahead = ahead
+        self.stopped_at = NOWHERE
+        """The offset at which the last read from files ended because its room did."""
         self.corruptions: dict[str, None] = {}
         """Damage met so far, each with its file, position and offset; the scrub adds to it."""
 
     def read(self, offset: int, room: int, limit: int) -> list[memoryview]:
         """Read whole batches from as many segments as there is room for, and go on in memory."""
+        ask = offset, room
+        ready = self.ahead.take(ask, limit)
+        if ready is not None:
+            data, self.stopped_at = ready
+            return [data]
         views: list[memoryview] = []
+        self.stopped_at = NOWHERE
         while offset < min(limit, self._tail.start) and (room > 0 or not views):
             try:
                 segment, piece = self._read_segment(Wanted(offset, room, limit), not views)
@@ -50,12 +63,30 @@ class Reader:
             offset = piece.next_offset
             if piece.position < segment.size:
                 self._remember(segment, piece)
+                self.stopped_at = offset
+                if len(views) == 1 and offset < limit and self.ahead.is_shared:
+                    self.ahead.put(ask, piece)
                 break
         if offset >= limit:  # all that may be read
             self._tail.followed()
         elif room > 0 and self._tail.start <= offset:
             views += self._tail.read(offset, room, limit, at_least_one=not views)
         return views
+
+    def prepare(self, offset: int, room: int, limit: int) -> None:
+        """Read what a reader gets who asks for this next, if that is all it will get."""
+        if (offset, room) in self.ahead or not self._begins_in_files(offset, limit):
+            return
+        try:
+            segment, piece = self._read_segment(Wanted(offset, room, limit), True)
+        except (CorruptBatch, StorageFailed):
+            return  # whoever asks is told
+        if piece.next_offset < limit and piece.position < segment.size:
+            self._remember(segment, piece)
+            self.ahead.put((offset, room), piece)
+
+    def _begins_in_files(self, offset: int, limit: int) -> bool:
+        return self._segments[0].base_offset <= offset < min(limit, self._tail.start)
 
     def cold(self, offset: int, max_bytes: int) -> ColdRange | None:
         """Return what a read from an offset would wait for the disk for; None if for nothing."""
@@ -75,6 +106,7 @@ class Reader:
     def forget_places(self) -> None:
         """Forget where readers stopped, because segments have changed."""
         self._resume.clear()
+        self.ahead.clear()
 
     def scan(self, start: int) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Yield header and bytes of the batches that end after `start`.

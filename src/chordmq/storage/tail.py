@@ -8,6 +8,7 @@ import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from chordmq.clock import Clock
 from chordmq.records.batch import LENGTH_END
@@ -25,15 +26,23 @@ NOTHING = 2**63 - 1
 """The start of an empty tail: no offset lies at or after it."""
 
 
-class Chunk:
-    """What one append brought: whole batches, in one piece of memory."""
+class Keeper(Protocol):
+    """Who keeps chunks, in the order in which it got them."""
 
-    __slots__ = ("added_s", "base_offset", "data", "next_offset", "tail")
+    def drop_oldest(self) -> None:
+        """Forget the oldest chunk."""
+        ...
+
+
+class Chunk:
+    """What one append or read brought: whole batches, in one piece of memory."""
+
+    __slots__ = ("added_s", "base_offset", "data", "keeper", "next_offset")
 
     def __init__(
-        self, tail: "Tail", base_offset: int, next_offset: int, data: memoryview, added_s: float
+        self, keeper: Keeper, base_offset: int, next_offset: int, data: memoryview, added_s: float
     ) -> None:
-        self.tail = tail
+        self.keeper = keeper
         self.base_offset = base_offset
         self.next_offset = next_offset
         self.data: memoryview | None = data
@@ -53,7 +62,7 @@ class Chunk:
 
 
 class TailBudget:
-    """Memory shared by all tails; the oldest chunk of the node goes first when it is used up."""
+    """Memory shared by all logs; the oldest chunk of the node goes first when it is used up."""
 
     def __init__(self, bytes_max: int, clock: Clock) -> None:
         self.bytes_max = bytes_max
@@ -72,7 +81,7 @@ class TailBudget:
                 self._queue.popleft()
                 self._stale -= 1
             else:
-                oldest.tail.drop_oldest()
+                oldest.keeper.drop_oldest()
 
     def release(self, size: int) -> None:
         """Give back the bytes of a chunk that was dropped while it stands in the queue."""

@@ -21,6 +21,7 @@ from chordmq.fronts.kafka.usage import Usage
 from chordmq.fronts.listener import Listener
 
 if TYPE_CHECKING:
+    from chordmq.fronts.kafka.fetch_repeats import FetchLikeness
     from chordmq.fronts.kafka.repeats import Likeness
 
 
@@ -67,8 +68,8 @@ class Client:
     """Requests under way that wait for a transaction to know of their partitions."""
     produced_to: Partition | None = None
     """Where the last Produce request went, if it was for one partition."""
-    like: "Likeness | None" = None
-    """That request, for those that follow it and are like it."""
+    like: "Likeness | FetchLikeness | None" = None
+    """The last request of a kind that comes often, for those that follow it and are like it."""
 
     @property
     def name(self) -> str:

@@ -15,7 +15,6 @@ from chordmq.fronts.kafka.call import Call, Client, KafkaFront
 from chordmq.fronts.kafka.dispatch import APIS, PRODUCE, Api, Buffers, answer, refuse_version
 from chordmq.fronts.kafka.gathering import SMALL
 from chordmq.fronts.kafka.produce import SmallProduce
-from chordmq.fronts.kafka.repeats import Repeated
 from chordmq.fronts.kafka.sasl import authenticate
 from chordmq.fronts.kafka.sasl_session import SASL_AUTHENTICATE, SaslSession, State
 from chordmq.fronts.kafka.throttle import Throttle
@@ -264,6 +263,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if not self._repeat(frame, now):
             return False
         self.last_active_s = now
+        if self._blocker is not None:
+            self._send()
         if self._held:
             self._account()
         return True
@@ -302,24 +303,21 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _repeat(self, frame: memoryview, started: float) -> bool:
         """Serve a request if it is like the last one; return whether it is."""
-        client, front = self._client, self._front
-        like, sasl = client.like, client.sasl
+        like, sasl = self._client.like, self._client.sasl
         if like is None or self._quotas.limits:
             return False
-        if sasl is not None and not sasl.answers(PRODUCE, started):
+        api_key = like.header.api_key
+        if sasl is not None and not sasl.answers(api_key, started):
             return False
-        batch = like.batch(frame)
-        if batch is None:
+        place = like.take(self, frame)
+        if place is None:
             return False
-        assert front.gathering is not None, "else nothing is remembered"
-        repeated = Repeated(like, self, frame)
-        self._answers.append(repeated)
-        if len(frame) <= SMALL:
-            batch = own(batch)
-        else:
+        self._answers.append(place)
+        if place.has_records:
+            self._blocker = place
+        elif len(frame) > SMALL:
             self._has_large = True
-        like.gather(repeated, batch, front.gathering)
-        usage = front.usage[PRODUCE]
+        usage = self._front.usage[api_key]
         usage.requests += 1
         usage.busy_s += self._listener.clock.monotonic_s() - started
         return True

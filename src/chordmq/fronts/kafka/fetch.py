@@ -7,27 +7,25 @@ from random import SystemRandom
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.codecs.kafka.fetch import Buffer, PartitionRecords, write_response
+from chordmq.codecs.kafka.fetch_form import SESSIONS_SINCE
 from chordmq.codecs.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from chordmq.codecs.kafka.schema import decode
 from chordmq.errors import ChordMQError
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.errors import code_of
-from chordmq.fronts.kafka.fetch_session import SESSIONLESS, FetchSession, Row
+from chordmq.fronts.kafka.fetch_repeats import affordable, remember, size_max
+from chordmq.fronts.kafka.fetch_session import EPOCH_MAX, SESSIONLESS, FetchSession, Row
 from chordmq.fronts.kafka.leaders import addresses, copy_for
 
 Buffers = list[Buffer]
 
 READ_COMMITTED = 1
-SESSIONS_SINCE = 7
 COPIES_SINCE = 11
 """From this version on clients can read from followers (KIP-392)."""
 FIRST_EPOCH = 0
 FINAL_EPOCH = -1
-EPOCH_MAX = 0x7FFFFFFF
 FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
-MEMORY_SHARE = 8
-ANSWER_SIZE_MIN = 64 * 1024
 
 _random = SystemRandom()
 
@@ -44,7 +42,7 @@ def fetch(call: Call, frame: memoryview, position: int) -> Buffers | asyncio.Fut
             return write_response([], call.version, FETCH_SESSION_ID_NOT_FOUND)
         if current.epoch != request.session_epoch:
             return write_response([], call.version, INVALID_FETCH_SESSION_EPOCH)
-        current.epoch = 1 if current.epoch == EPOCH_MAX else current.epoch + 1
+        current.advance()
         session = current
     session.only_stable = request.isolation_level == READ_COMMITTED
     session.is_patient = request.max_wait_ms > 0 and request.min_bytes > 0
@@ -56,6 +54,7 @@ def fetch(call: Call, frame: memoryview, position: int) -> Buffers | asyncio.Fut
     for wanted in request.topics:
         for partition in wanted.partitions:
             session.put(_row(call, session, wanted, partition))
+    remember(call, frame, position, request, session)
     return Fetch(call, request, session, is_full).answer_or_park()
 
 
@@ -110,9 +109,7 @@ class Fetch:
         self._is_full = is_full
         self._min_bytes = request.min_bytes
         self._max_wait_s = request.max_wait_ms / 1000
-        self._max_bytes = min(
-            request.max_bytes, call.broker.settings.fetch_max_bytes, call.fetch_size_max
-        )
+        self._max_bytes = size_max(call, request)
         self._future: asyncio.Future[Buffers | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_scheduled = False
@@ -154,9 +151,7 @@ class Fetch:
         if session.has_failed or session.acl_version != acl_version:
             session.acl_version = acl_version
             session.check(lambda row: _readable(call, row.topic, row.topic_id, row.index))
-        # A share of the memory that is free, so that slow readers cannot pile up answers.
-        free = self._call.front.listener.memory.free // MEMORY_SHARE
-        return self._session.collect(min(self._max_bytes, max(free, ANSWER_SIZE_MIN)))
+        return session.collect(min(self._max_bytes, affordable(call)))
 
     def _finish(self, found: list[tuple[Row, PartitionRecords]]) -> Buffers:
         session = self._session

@@ -15,6 +15,8 @@ from chordmq.fronts.kafka.errors import code_of
 from chordmq.fronts.kafka.leaders import leader_of
 
 SESSIONLESS = 0
+EPOCH_MAX = 0x7FFFFFFF
+NOT_AWAITED = -1
 
 RowKey = tuple[str, bytes, int]
 
@@ -43,7 +45,7 @@ class Row:
     sent_watermark: int = -2
     sent_stable: int = -2
     sent_start: int = -2
-    awaited: int = -1
+    awaited: int = NOT_AWAITED
     """The offset for which the disk was waited for."""
 
     def wake(self) -> None:
@@ -185,6 +187,24 @@ class FetchSession:
         for row in self._ready:
             if row.partition is not None:
                 row.partition.wait(row)
+
+    def only_row(self) -> Row | None:
+        """Return the one row that the client fetches, if there is no other."""
+        if len(self._rows) != 1:
+            return None
+        [row] = self._rows.values()
+        return row
+
+    def advance(self) -> None:
+        """Expect the request after this one."""
+        self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
+
+    def go_on(self, row: Row, offset: int) -> None:
+        """Let a row, which has something to send, be read from an offset on."""
+        assert row.partition is not None
+        row.partition.forget(row)
+        row.offset, row.awaited = offset, NOT_AWAITED
+        self._ready[row] = None
 
     def row_woken(self, row: Row) -> None:
         """Take note that a row has something to send."""

@@ -4,13 +4,14 @@ import asyncio
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.shared import Appended
+from chordmq.codecs.frames import own
 from chordmq.codecs.kafka.header import RequestHeader, response_head
 from chordmq.codecs.kafka.produce import PartitionAnswer, ProduceRequest
 from chordmq.codecs.kafka.produce_form import ProduceForm, form_of
 from chordmq.errors import ChordMQError
 from chordmq.fronts.kafka.answer import Answer, Buffers
 from chordmq.fronts.kafka.call import Call
-from chordmq.fronts.kafka.gathering import Asker, Gathering
+from chordmq.fronts.kafka.gathering import SMALL, Asker, Gathering
 from chordmq.fronts.kafka.produced import ACKS_ALL, ACKS_NONE, answered, appended, fail, fill_in
 
 PRODUCE = 0
@@ -64,6 +65,17 @@ class Likeness:
         ):
             return None
         return self._form.batch(frame)
+
+    def take(self, asker: Asker, frame: memoryview) -> Answer | None:
+        """Have the batch of a request like this one appended; return the place of its answer."""
+        batch = self.batch(frame)
+        gathering = self._call.front.gathering
+        if batch is None:
+            return None
+        assert gathering is not None, "else nothing is remembered"
+        repeated = Repeated(self, asker, frame)
+        self.gather(repeated, own(batch) if len(frame) <= SMALL else batch, gathering)
+        return repeated
 
     def gather(self, repeated: "Repeated", batch: memoryview, gathering: Gathering) -> None:
         """Have a batch appended together with others."""
