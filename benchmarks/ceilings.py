@@ -3,7 +3,8 @@
 A broker that moves every byte once cannot be faster than loopback, disk, memory and checksums.
 `stored` is what a process can do at most that only takes bytes from a connection and appends them
 to a file. `librdkafka` and `java` are what a client does with a broker that keeps nothing: no
-other can make it faster.
+other can make it faster. `flushed` is the same with one that only appends to a file and syncs it.
+`sendfile` is the processor time of sending what lies in the page cache without looking at it.
 """
 
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from benchmarks import hollow, java_tools, load
+from benchmarks import hollow, java_tools, load, reading
 from benchmarks.peers import free_port
 from benchmarks.servers import run_server
 from benchmarks.session import Sample, Session
@@ -44,10 +45,13 @@ def ceilings(session: Session) -> list[Sample]:
     }
     for name, size in SIZES.items():
         measured |= {f"{kind}_{name}": rate for kind, rate in clients(session, size).items()}
+        measured[f"librdkafka_flushed_{name}"] = flushed(session, size, directory / "ceiling")
     used = usage_of(os.getpid())
+    cost = used.cpu_s, used.rss_mb, COMMAND
+    sent = reading.cost_of(reading.by_sendfile)
     return [
-        Sample(f"ceiling.{name}", rate / 1e6, "MB/s", used.cpu_s, used.rss_mb, COMMAND)
-        for name, rate in measured.items()
+        *(Sample(f"ceiling.{name}", rate / 1e6, "MB/s", *cost) for name, rate in measured.items()),
+        Sample("ceiling.sendfile", sent, "CPU s/GB", *cost),
     ]
 
 
@@ -67,6 +71,19 @@ def clients(session: Session, size: int) -> dict[str, float]:
             rates[f"java_{name}"] = sent.rate
         rates["librdkafka_consume"] = load.consume(*to, 1, min(count, profile.consume_messages))
     return {kind: rate.bytes_per_s for kind, rate in rates.items()}
+
+
+def flushed(session: Session, size: int, into: Path) -> float:
+    """Return the bytes of values a second that a client sends to one who only stores and syncs."""
+    port = free_port()
+    command = [sys.executable, "-m", "benchmarks.hollow", str(port), str(size), str(into)]
+    limit = (session.profile.produce_s, session.profile.bytes_max // size)
+    try:
+        with run_server(command, port):
+            to = f"127.0.0.1:{port}", hollow.TOPIC
+            return load.produce(*to, size, load.ACKS["acksall"], limit).bytes_per_s
+    finally:
+        into.unlink(missing_ok=True)
 
 
 def loopback(into: Path | None = None) -> float:

@@ -1,9 +1,12 @@
 """A broker that keeps nothing: what clients do beside it is the most that they can do at all.
 
 `python -m benchmarks.hollow PORT SIZE` takes every batch without looking at it (the kernel drops
-the bytes) and hands out one and the same run of records of SIZE bytes for ever.
+the bytes) and hands out one and the same run of records of SIZE bytes for ever. With a FILE behind
+it, what is taken is appended to that file and synced before it is answered, and that is all: no
+broker that acknowledges by the disk can do less.
 """
 
+import os
 import socket
 import struct
 import sys
@@ -59,8 +62,9 @@ _OFFSET = struct.Struct(">q")
 class Hollow:
     """Answers one client."""
 
-    def __init__(self, client: socket.socket, batch: bytes, records: int) -> None:
+    def __init__(self, client: socket.socket, batch: bytes, records: int, file: int | None) -> None:
         self._client = client
+        self._file = file
         self._records = records
         self._batch = len(batch)
         self._run = memoryview(bytearray(batch * BATCHES))
@@ -83,7 +87,7 @@ class Hollow:
         frame = wire.read_exactly(client, begun)
         key, version, number = struct.unpack_from(">hhi", frame)
         if key == PRODUCE:
-            self._drop(size - begun)
+            self._take(size - begun)
             buffers: Iterable[bytes | bytearray | memoryview] = [_taken(version)]
         else:
             frame += wire.read_exactly(client, size - begun)
@@ -91,6 +95,13 @@ class Hollow:
             buffers = self._fetched(frame, body, version) if key == FETCH else [_said(key, version)]
         out = [response_head(number, key, version), *buffers]
         client.sendall(b"".join([_SIZE.pack(sum(map(len, out))), *out]))
+
+    def _take(self, size: int) -> None:
+        if self._file is None:
+            self._drop(size)
+            return
+        os.write(self._file, wire.read_exactly(self._client, size))
+        os.fdatasync(self._file)
 
     def _drop(self, size: int) -> None:
         while size:
@@ -146,13 +157,14 @@ def _said(key: int, version: int) -> bytes:
 
 def main() -> None:
     """Serve every client in a thread, until the process is ended."""
-    port, size = map(int, sys.argv[1:])
+    port, size = map(int, sys.argv[1:3])
+    file = os.open(sys.argv[3], os.O_WRONLY | os.O_CREAT | os.O_APPEND) if sys.argv[3:] else None
     records = BATCH_BYTES // (size + 10)
     batch = wire.record_batch(records, size)
     with socket.create_server(("127.0.0.1", port)) as listener:
         while True:
             client, _ = listener.accept()
-            hollow = Hollow(client, batch, records)
+            hollow = Hollow(client, batch, records, file)
             threading.Thread(target=hollow.serve, daemon=True).start()
 
 

@@ -90,6 +90,13 @@ def fetches(peer: Peer) -> tuple[float, float]:
     return sum(rate.size for rate in rates), sum(rate.seconds for rate in rates)
 
 
+def consume(peer: Peer) -> tuple[float, float]:
+    """Read that topic through librdkafka."""
+    end = sockets.end_offset(peer.bootstrap, TOPIC)
+    rate = load.consume(peer.bootstrap, TOPIC, 1, end)
+    return rate.size, rate.seconds * rate.count / (rate.count - rate.before)
+
+
 def crowd(peer: Peer) -> tuple[float, float]:
     """Have eight consumers read that topic at the same time, all of it each."""
     end = sockets.end_offset(peer.bootstrap, TOPIC)
@@ -154,6 +161,7 @@ LOADS = {
     "librdkafka": Load(librdkafka, "MB/s", "s/GB", 1e6, GB),
     "idempotent": Load(idempotent, "MB/s", "s/GB", 1e6, GB),
     "fetches": Load(fetches, "MB/s", "s/GB", 1e6, GB, fill),
+    "consume": Load(consume, "MB/s", "s/GB", 1e6, GB, fill),
     "crowd": Load(crowd, "MB/s", "s/GB", 1e6, GB, fill),
     "unbatched": Load(unbatched, "requests/s", "µs", 1.0, 1e6),
     "flushed": Load(flushed, "requests/s", "µs", 1.0, 1e6, spread),

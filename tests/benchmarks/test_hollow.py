@@ -1,6 +1,7 @@
 """Real clients take the broker that keeps nothing for one that does."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,17 @@ def test_librdkafka_sends_and_receives_as_much_as_it_is_asked_to(size: int) -> N
     assert sent.count == 20_000
     assert got.count >= 20_000
     assert got.size == got.count * size
+
+
+def test_what_is_acknowledged_by_the_disk_is_in_the_file(tmp_path: Path) -> None:
+    """C16: what is measured with a flush has one."""
+    port, file = free_port(), tmp_path / "taken"
+    command = [sys.executable, "-m", "benchmarks.hollow", str(port), "1024", str(file)]
+    with run_server(command, port):
+        to = f"127.0.0.1:{port}", hollow.TOPIC
+        sent = load.produce(*to, 1024, load.ACKS["acksall"], (30.0, 6_000))
+    assert sent.count == 6_000
+    assert file.stat().st_size > 6_000 * 1024
 
 
 def test_the_java_client_sends_as_much_as_it_is_asked_to() -> None:

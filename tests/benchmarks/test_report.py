@@ -105,3 +105,17 @@ def test_a_rate_is_shown_as_a_part_of_the_tightest_ceiling() -> None:
     assert rows["produce_1k_acksall_disk"] == pytest.approx(50 / 100)
     assert rows["consume_1k_tail"] == pytest.approx(50 / 3000)
     assert rows["ceiling.disk"] is None
+
+
+def test_a_row_says_what_ratio_no_broker_could_exceed() -> None:
+    """X6: where a client alone is slower than the target, the table shows it."""
+    ours = [
+        sample("ceiling.librdkafka_consume_1k", 450.0),
+        Sample("consume_1k_tail", 1.0, "msg/s", 0.0, 0.0, "command", mb_s=400.0),
+    ]
+    peers = [Sample("consume_1k_tail", 1.0, "msg/s", 0.0, 0.0, "command", mb_s=360.0)]
+
+    rows = {row["name"]: row["at_most"] for row in report.rows(ours, peers)}
+
+    assert rows["consume_1k_tail"] == pytest.approx(1.25)
+    assert rows["ceiling.librdkafka_consume_1k"] is None
