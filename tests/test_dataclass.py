@@ -95,6 +95,26 @@ def test_objects_are_made_from_positions_names_and_defaults(kinds: Any) -> None:
     assert kinds.Box[int](1).content == 1
 
 
+def test_objects_are_alike_however_many_there_are(kinds: Any) -> None:
+    for number in range(5):
+        named = kinds.Named(x=number, name="n")
+        assert (named.x, named.y, named.name, named.tags, named.secret) == (number, 5, "n", [], "")
+        opened = kinds.Open(value=number)
+        assert (opened.value, opened.seen, opened.count) == (number, [1], 1)
+        for wrong in ({}, {"x": 1}, {"x": 1, "name": "n", "z": 2}):
+            with pytest.raises(TypeError):
+                kinds.Named(**wrong)
+
+
+def test_a_class_with_few_objects_has_no_method_written_for_it() -> None:
+    kind = family(make)["Point"]
+    unwritten = kind.__init__
+    _ = kind(x=1), kind(x=2)
+    assert kind.__init__ is unwritten
+    _ = kind(x=3)
+    assert kind.__init__ is not unwritten
+
+
 def test_what_a_class_says_of_itself(kinds: Any) -> None:
     assert [one.name for one in fields(kinds.Named)] == ["x", "y", "name", "tags", "secret"]
     assert [one.kw_only for one in fields(kinds.Named)] == [False, True, True, True, True]

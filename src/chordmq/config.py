@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from chordmq.broker.audit.auditor import AuditSettings
 from chordmq.broker.names import NamesSettings, read_rules
@@ -198,8 +198,10 @@ def from_environment(environment: Mapping[str, str]) -> Texts:
 
     Other variables with our prefix are let be: Kubernetes puts some into every container.
     """
-    names = {variable(name): name for name in known()} | ENVIRONMENT_ALIASES
-    return {name: environment[key] for key, name in reversed(names.items()) if key in environment}
+    ours = (ENVIRONMENT_PREFIX, *ENVIRONMENT_ALIASES)
+    given = {key: text for key, text in environment.items() if key.startswith(ours)}
+    names = {variable(name): name for name in known()} | ENVIRONMENT_ALIASES if given else {}
+    return {name: given[key] for key, name in reversed(names.items()) if key in given}
 
 
 def from_assignments(assignments: Iterable[str]) -> Texts:
@@ -339,12 +341,12 @@ def listeners(config: Config) -> dict[str, ListenerSettings]:
     return {name: getattr(config, name) for name in (*_fronts(), "http")}
 
 
+@cache
 def _fronts() -> dict[str, type]:
     """Return the fronts whose settings are those of a listener and more; HTTP's are fewer."""
-    hints = get_type_hints(Config)
     return {
         name: kind
-        for name, kind in hints.items()
+        for name, kind in _kinds(Config)
         if isinstance(kind, type)
         and issubclass(kind, ListenerSettings)
         and kind not in (HttpSettings, PeerSettings)
@@ -407,8 +409,10 @@ def _changed(defaults: "Settings", prefix: str, texts: Texts) -> "Settings":
         if prefix + name in texts
     }
     for name in _groups(type(defaults)):
-        values[name] = _changed(getattr(defaults, name), f"{prefix}{name}.", texts)
-    return dataclasses.replace(defaults, **values)
+        group = getattr(defaults, name)
+        if (changed := _changed(group, f"{prefix}{name}.", texts)) is not group:
+            values[name] = changed
+    return dataclasses.replace(defaults, **values) if values else defaults
 
 
 def _named(settings: type) -> Iterator[str]:
@@ -418,24 +422,31 @@ def _named(settings: type) -> Iterator[str]:
         yield from (f"{group}.{name}" for name in _plain(kind))
 
 
+@cache
 def _groups(settings: type) -> dict[str, type]:
     """Return the fields that hold settings of their own; those of the node are read one by one."""
     if settings is Config:
         return {}
-    hints = get_type_hints(settings)
     return {
         name: kind
-        for name, kind in hints.items()
+        for name, kind in _kinds(settings)
         if isinstance(kind, type) and dataclasses.is_dataclass(kind)
     }
 
 
+@cache
 def _plain(settings: type) -> dict[str, Any]:
     """Return the fields that one text can set, with their types."""
-    hints = get_type_hints(settings)
     return {
-        name: kind for name, kind in hints.items() if kind in READERS or get_origin(kind) is Literal
+        name: kind
+        for name, kind in _kinds(settings)
+        if kind in READERS or get_origin(kind) is Literal
     }
+
+
+def _kinds(settings: type) -> Iterator[tuple[str, Any]]:
+    """Yield the fields and their types; no settings name a type before it is there."""
+    return ((one.name, one.type) for one in dataclasses.fields(settings))
 
 
 def _below(prefix: str, texts: Texts) -> Texts:

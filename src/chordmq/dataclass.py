@@ -2,8 +2,9 @@
 
 A node has some two hundred of them, which were a third of its start: the library writes up to six
 methods for each and compiles them at once. Here all classes share those that no hot path calls, and
-`__init__` is written with the first object. Everything else is as in the library, whose `field`,
-`fields`, `replace` and `asdict` are used as ever. Slots are always made.
+`__init__` is written when a class turns out to have more than a few objects, which most settings do
+not. Everything else is as in the library, whose `field`, `fields`, `replace` and `asdict` are used
+as ever. Slots are always made.
 """
 
 import dataclasses
@@ -21,6 +22,9 @@ PARAMETERS = {is_frozen: SimpleNamespace(frozen=is_frozen) for is_frozen in (Fal
 """What the library asks of a class that one of its own is derived from."""
 
 Fields = dict[str, Any]
+
+UNWRITTEN_MAX = 2
+"""Objects of a class that are filled without a method of its own: the defaults, and what is set."""
 
 
 def make(
@@ -102,12 +106,45 @@ def _add(cls: type, **methods: Any) -> None:
 
 
 def _unwritten(cls: type) -> Callable[..., None]:
+    filled = 0
+
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        nonlocal filled
+        if filled < UNWRITTEN_MAX and not args and _takes(cls, kwargs):
+            filled += 1
+            _fill(self, cls, kwargs)
+            return
         written = _written(cls)
         setattr(cls, "__init__", written)  # noqa: B010 - mypy refuses an assignment
         written(self, *args, **kwargs)
 
     return __init__
+
+
+def _takes(cls: Any, given: dict[str, Any]) -> bool:
+    """Return whether these are fields to be given, and all that must be."""
+    fields = [field for field in getattr(cls, FIELDS).values() if field.init]
+    needed = {
+        field.name
+        for field in fields
+        if field.default is MISSING and field.default_factory is MISSING
+    }
+    return needed <= given.keys() <= {field.name for field in fields}
+
+
+def _fill(self: Any, cls: Any, given: dict[str, Any]) -> None:
+    """Do what the written method does."""
+    put = object.__setattr__ if cls.__dataclass_params__.frozen else setattr
+    for field in getattr(cls, FIELDS).values():
+        name = field.name
+        if name in given:
+            put(self, name, given[name])
+        elif field.default_factory is not MISSING:
+            put(self, name, field.default_factory())
+        elif field.default is not MISSING:
+            put(self, name, field.default)
+    if hasattr(cls, "__post_init__"):
+        self.__post_init__()
 
 
 def _written(cls: Any) -> Callable[..., None]:
