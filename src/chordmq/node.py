@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from chordmq.broker import extensions
 from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher, exit_at_once
-from chordmq.broker.interceptors import Interceptors
 from chordmq.broker.measures import broker_measures, login_measures
 from chordmq.broker.names import Names, read_rules
 from chordmq.broker.payloads import Payloads
@@ -32,9 +31,7 @@ from chordmq.fronts.mqtt.settings import listeners as mqtt_listeners
 from chordmq.fronts.obstacles import obstacle
 from chordmq.fronts.opening import Connect, Opening
 from chordmq.fronts.rpc.settings import RpcSettings
-from chordmq.iot.measures import device_measures
-from chordmq.iot.opening import open_devices
-from chordmq.iot.service import Devices
+from chordmq.iot.opening import DevicesOpening
 from chordmq.lag import LoopLag
 from chordmq.loading import load_late
 from chordmq.logs import get_logger
@@ -97,7 +94,7 @@ class Node:
         self.metrics = Metrics()
         self.tracing = config.tracing.open()
         self.broker: Broker
-        self.devices: Devices
+        self.devices: DevicesOpening | None = None
         self.extensions = extensions.Extensions()
         self.authenticator: Authenticator | None = None
         self._tasks: asyncio.TaskGroup
@@ -219,6 +216,8 @@ class Node:
         from chordmq.web import Web
 
         self.web = Web(self)
+        if self.devices is not None:
+            await self.devices.opened()
         return self.web.connect
 
     async def _open_broker(self, stack: AsyncExitStack) -> None:
@@ -234,6 +233,8 @@ class Node:
         if config.encryption.keys:
             self.broker.shared.payloads = Payloads(config.encryption, self.clock)
         if self.extensions.interceptors:
+            from chordmq.broker.interceptors import Interceptors
+
             intercept = Interceptors(self.extensions.interceptors)
             self.broker.shared.intercept = intercept.publish
             self.broker.shared.deliver = intercept.deliver
@@ -412,10 +413,12 @@ class Node:
 
     def _open_devices(self, stack: AsyncExitStack) -> None:
         """Look after devices for as long as their clients can reach the node."""
-        self.devices = open_devices(
-            self.broker, self.config.iot, self.names, self.config.mqtt.retained_max
+        retained_max = self.config.mqtt.retained_max
+        self.devices = DevicesOpening(
+            self.broker, self.config.iot, self.names, retained_max, self.metrics
         )
-        self.metrics.add(lambda: device_measures(self.devices))
+        if self.web is not None:
+            self.devices.open()
         self._run(self.devices.run(), stack)
 
     def _follow_changes(self, stack: AsyncExitStack) -> None:

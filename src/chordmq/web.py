@@ -26,6 +26,7 @@ from chordmq.fronts.mqtt.opening import MqttOpening
 from chordmq.fronts.opening import Connect
 from chordmq.fronts.websocket.front import WebSocketFront
 from chordmq.fronts.websocket.measures import websocket_measures
+from chordmq.iot.opening import DevicesOpening
 from chordmq.iot.service import Devices
 from chordmq.metrics import Metrics
 
@@ -47,7 +48,7 @@ class Host(Protocol):
     http: Listener
     mqtt: MqttOpening | None
     broker: Broker
-    devices: Devices
+    devices: DevicesOpening | None
     authenticator: Authenticator | None
     pipes: "Pipes | None"
 
@@ -74,7 +75,7 @@ class Web:
         self.shared = Shared(
             broker=node.serving_broker,
             settings=config.http,
-            devices=lambda: node.devices,
+            devices=self._devices,
             pipes=node.pipes,
         )
         self.websocket = self._websocket()
@@ -91,6 +92,10 @@ class Web:
     def http3(self) -> Http3:
         """Return the same routes over HTTP/3."""
         return Http3(self._site, self._node.config.http)
+
+    def _devices(self) -> Devices:
+        assert self._node.devices is not None  # for it is asked only where clients are served
+        return self._node.devices.service
 
     def _admin(self) -> Admin:
         node = self._node

@@ -32,13 +32,19 @@ FOR_OTHERS = {
     # clusters, trees of nodes and what nodes run for others
     "chordmq.broker.clustering", "chordmq.cluster.links", "chordmq.cluster.ring.member",
     "chordmq.fronts.peer.connection", "chordmq.client.connection", "chordmq.topology.pipes",
-    "chordmq.cdc", "chordmq.archive", "chordmq.consumer_app",
+    "chordmq.cdc", "chordmq.archive", "chordmq.consumer_app", "chordmq.broker.absent",
+    "chordmq.broker.bounds", "chordmq.broker.forwarding", "chordmq.broker.leaders",
+    "chordmq.broker.replica", "chordmq.broker.cursors.routing", "chordmq.broker.groups.reach",
+    "chordmq.cluster.administration", "chordmq.cluster.link", "chordmq.codecs.peer",
+    "chordmq.topology.pipe", "chordmq.topology.registry", "chordmq.client.breaker",
+    # devices
+    "chordmq.iot.service", "chordmq.iot.devices", "chordmq.iot.envelope",
     # what few requests need
     "chordmq.fronts.kafka.acls", "chordmq.fronts.kafka.transactions", "chordmq.fronts.kafka.groups",
     "chordmq.fronts.kafka.share_fetch", "chordmq.fronts.kafka.topics", "chordmq.fronts.kafka.fetch",
     "cramjam", "re2", "cryptography", "jwt", "scramp", "prometheus_client", "crc32c",
     "importlib.metadata", "typing_extensions", "argparse", "multiprocessing", "ctypes",
-    "encodings.idna",
+    "encodings.idna", "shutil", "chordmq.broker.interceptors",
 }  # fmt: skip
 
 

@@ -6,16 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chordmq.broker.absent import AbsentPartition
 from chordmq.broker.audit.auditor import Auditor
-from chordmq.broker.bounds import Bounds
 from chordmq.broker.cursors.cursors import Cursors
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.groups.coordinator import GroupCoordinator
-from chordmq.broker.groups.reach import GroupReach
 from chordmq.broker.groups.settings import GroupOverrides
 from chordmq.broker.groups.share_coordinator import ShareCoordinator, policy_of
-from chordmq.broker.leaders import Leaders
 from chordmq.broker.log_settings import log_settings
 from chordmq.broker.names import Names
 from chordmq.broker.partition import Partition
@@ -23,7 +19,6 @@ from chordmq.broker.presence import Presence
 from chordmq.broker.producers import Incarnation
 from chordmq.broker.retained import RetainedMessages
 from chordmq.broker.routing import Routing
-from chordmq.broker.rule_book import RuleBook
 from chordmq.broker.security.permissions import AclSettings, Permissions
 from chordmq.broker.sessions import Sessions
 from chordmq.broker.settings import BrokerSettings
@@ -33,7 +28,6 @@ from chordmq.broker.topics import Topics
 from chordmq.broker.transactions.coordinator import TransactionCoordinator
 from chordmq.broker.upkeep import Upkeep
 from chordmq.clock import Clock
-from chordmq.cluster.administration import Administration
 from chordmq.cluster.identity import Identity
 from chordmq.cluster.image import Image
 from chordmq.cluster.members import Members
@@ -54,8 +48,12 @@ from chordmq.storage.metadata.segments import SegmentCatalogue
 from chordmq.storage.tail import TailBudget
 
 if TYPE_CHECKING:
+    from chordmq.broker.bounds import Bounds
     from chordmq.broker.clustering import Clustering
+    from chordmq.broker.groups.reach import GroupReach
+    from chordmq.broker.leaders import Leaders
     from chordmq.broker.queues.queues import Queues
+    from chordmq.cluster.administration import Administration
     from chordmq.cluster.routes import Routes
     from chordmq.cluster.tunnels import Tunnels
 
@@ -63,7 +61,6 @@ if TYPE_CHECKING:
 class Broker:
     """Opens everything below `directory` and serves it; all fronts talk to this class only."""
 
-    leaders: Leaders
     tunnels: "Tunnels | None" = None
     """Ways to other nodes, for clients that these serve; None for a node alone."""
     _queues_of: tuple[Names, Sequence[str]] | None = None
@@ -101,12 +98,8 @@ class Broker:
         self._journal = journal.opened(directory, self._logs, self._catalogue)
         self._table = TopicTable(self.image, HeldTable(self.database), self.members)
         self.topics = Topics(self._logs, self._table, settings, self._open_partition)
-        self.bounds = Bounds(self.topics)
         if clustering is not None:
             clustering.serve(self.topics)
-        self.administration = Administration(
-            self.image, self.members, RuleBook(self.image, settings)
-        )
         self.audit = Auditor(self, directory, HeadTable(self.database))
         self.group_settings = GroupOverrides(self.image, settings)
         self.groups = GroupCoordinator(self, self.group_settings.of)
@@ -155,6 +148,35 @@ class Broker:
         """Store all that was acknowledged by now, so that a clean stop repeats nothing."""
         if self.has_queues:
             await self.queues.settle()
+
+    @cached_property
+    def administration(self) -> "Administration":
+        """Return what moves partitions and their leadership by order."""
+        from chordmq.broker.rule_book import RuleBook
+        from chordmq.cluster.administration import Administration
+
+        return Administration(self.image, self.members, RuleBook(self.image, self.settings))
+
+    @cached_property
+    def bounds(self) -> "Bounds":
+        """Return what says where partitions begin and end."""
+        from chordmq.broker.bounds import Bounds
+
+        return Bounds(self.topics)
+
+    @cached_property
+    def group_reach(self) -> "GroupReach":
+        """Return the way to groups, whichever node looks after them."""
+        from chordmq.broker.groups.reach import GroupReach
+
+        return GroupReach(self.groups)
+
+    @cached_property
+    def leaders(self) -> "Leaders":
+        """Return the way to those who lead partitions."""
+        from chordmq.broker.leaders import Leaders
+
+        return Leaders(self.topics)
 
     @cached_property
     def routing(self) -> Routing:
@@ -253,17 +275,16 @@ class Broker:
 
     def _follow_leaders(self) -> None:
         """Have coordinators look after what this node leads, and ask other nodes for the rest."""
-        links = self.clustering.links if self.clustering is not None else None
-        self.group_reach = GroupReach(self.groups)
-        self.leaders = Leaders(self.topics, links)
-        if self.clustering is None or links is None:
+        if self.clustering is None:
             return
         from chordmq.broker.audit.relay import AuditRelay
         from chordmq.broker.forwarding import Forwarding
         from chordmq.broker.transactions.delegation import Delegation
         from chordmq.cluster.tunnels import Tunnels
 
+        links = self.clustering.links
         self.tunnels = Tunnels(links)
+        self.leaders.join(links)
         self.shared.reads = self.clustering.spread(self.topics)
         self.bounds.join(links)
         self.group_reach.join(links)
@@ -288,6 +309,8 @@ class Broker:
 
     def _open_partition(self, topic: Topic, index: int) -> Partition:
         if not self._table.holds(topic.id, index):
+            from chordmq.broker.absent import AbsentPartition
+
             return AbsentPartition(topic.name, index, topic.settings, self.shared)
         directory = partition_directory(self._logs, topic.name, index)
         log = Log(

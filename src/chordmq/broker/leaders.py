@@ -20,12 +20,15 @@ _ANSWER = struct.Struct(">q")
 class Leaders:
     """Asks whoever leads a partition; waits for the next leader if there is none."""
 
-    def __init__(self, topics: Topics, nodes: Nodes | None = None) -> None:
+    def __init__(self, topics: Topics) -> None:
         self._topics = topics
+        self._nodes: Nodes | None = None
+
+    def join(self, nodes: Nodes) -> None:
+        """Be part of a cluster."""
         self._nodes = nodes
-        if nodes is not None:
-            nodes.answer(Kind.SEQUENCE, self._serve_sequence)
-            nodes.answer(Kind.TRIM, self._serve_trim)
+        nodes.answer(Kind.SEQUENCE, self._serve_sequence)
+        nodes.answer(Kind.TRIM, self._serve_trim)
 
     async def last_sequence(self, partition: Partition, producer_id: int) -> int:
         """Return a producer's last number that is sure to be in the log; -1 if there is none."""

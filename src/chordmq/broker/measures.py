@@ -7,7 +7,6 @@ from chordmq.broker.broker import Broker
 from chordmq.broker.cursors.cursor import Cursor
 from chordmq.broker.partition import Partition
 from chordmq.broker.security.auth import Authenticator
-from chordmq.client.breaker import breaker_measures
 from chordmq.metrics import Metric, counter, gauge
 from chordmq.storage.disk_space import Space
 
@@ -112,4 +111,6 @@ def login_measures(authenticator: Authenticator) -> Iterator[Metric]:
         ],
     )  # fmt: skip
     if authenticator.breakers:
+        from chordmq.client.breaker import breaker_measures
+
         yield from breaker_measures(authenticator.breakers)

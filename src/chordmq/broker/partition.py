@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from chordmq.broker.audience import Audience
 from chordmq.broker.decoded import Built, New
@@ -12,7 +12,6 @@ from chordmq.broker.intake import Intake
 from chordmq.broker.joint_run import JointRun
 from chordmq.broker.log_settings import log_settings
 from chordmq.broker.producers import ProducerState
-from chordmq.broker.replica import Replica
 from chordmq.broker.settings import TopicSettings
 from chordmq.broker.shared import Appended, Shared
 from chordmq.errors import (
@@ -34,6 +33,9 @@ from chordmq.records.origin import NO_PRODUCER
 from chordmq.records.record import NewRecord, Record, RecordRun
 from chordmq.storage.compaction import Compaction
 from chordmq.storage.log import Log
+
+if TYPE_CHECKING:
+    from chordmq.broker.replica import Replica
 
 logger = get_logger(__name__)
 

@@ -156,7 +156,10 @@ def _found(level: _Level, levels: list[str], at: int) -> Iterator[Retained]:
 class RetainedHost(Host, Protocol):
     """What retained messages need of the broker they belong to."""
 
-    bounds: "Bounds"
+    @property
+    def bounds(self) -> "Bounds":
+        """Return what says where partitions begin and end."""
+        ...
 
 
 class RetainedMessages:

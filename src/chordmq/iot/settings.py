@@ -1,15 +1,14 @@
 """What can be set for devices, their shadows and their commands."""
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from chordmq.dataclass import dataclass
 from chordmq.errors import CannotStart
-from chordmq.iot.commands import Patience
-from chordmq.iot.desk import Rules
-from chordmq.iot.flow import Flow, SlowConsumer
-from chordmq.iot.models import BadModels, Models, read_models
-from chordmq.iot.shadow import Limits
+
+if TYPE_CHECKING:
+    from chordmq.iot.desk import Rules
+    from chordmq.iot.models import Models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +43,13 @@ class IotSettings:
     """Address of a MongoDB that keeps devices; empty: the topic `__devices` keeps them."""
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> "Rules":
         """Return the rules that this means."""
+        from chordmq.iot.commands import Patience
+        from chordmq.iot.desk import Rules
+        from chordmq.iot.flow import Flow, SlowConsumer
+        from chordmq.iot.shadow import Limits
+
         return Rules(
             limits=Limits(size_max=self.shadow_size_max, depth_max=self.shadow_depth_max),
             patience=Patience(
@@ -63,7 +67,9 @@ class IotSettings:
             models=self._models() if self.normalise else None,
         )
 
-    def _models(self) -> Models:
+    def _models(self) -> "Models":
+        from chordmq.iot.models import BadModels, read_models
+
         try:
             return read_models(Path(self.models) if self.models else None)
         except BadModels as error:

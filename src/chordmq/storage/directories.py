@@ -7,7 +7,6 @@
 
 import os
 import re
-import shutil
 import uuid
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -50,6 +49,8 @@ def set_aside_strays(root: Path, known: Collection[Path]) -> list[Path]:
 
 def remove_set_aside(root: Path, topic_id: bytes) -> None:
     """Delete the directories that `set_aside` renamed for this topic."""
+    import shutil  # which loads four libraries of compression
+
     for directory in root.glob(f"*.{topic_id.hex()}-delete"):
         shutil.rmtree(directory)
 

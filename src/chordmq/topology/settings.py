@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidSetting
-from chordmq.topology.pipe import read_schedule
-from chordmq.topology.registry.nodes import CAPACITY, RANKS, Role
 
 if TYPE_CHECKING:
     from chordmq.client.security import Security
+    from chordmq.topology.registry.nodes import Role
 
 WAIT_MS = 20_000
+CAPACITY = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +69,10 @@ class PipesSettings:
         return bool(self.registry or self.parent)
 
     @property
-    def wanted_role(self) -> Role | None:
+    def wanted_role(self) -> "Role | None":
         """Return the role that the node asks for, if it does."""
+        from chordmq.topology.registry.nodes import RANKS
+
         return next((role for role in RANKS if role == self.role), None)
 
     @property
@@ -96,6 +98,8 @@ class PipesSettings:
     def check(self) -> None:
         """Raise InvalidSetting for what cannot be meant."""
         if self.role and self.wanted_role is None:
+            from chordmq.topology.registry.nodes import RANKS
+
             raise InvalidSetting(f"pipes.role: {self.role!r} is none of {', '.join(RANKS)}")
         for name in ("topics", "upstream"):
             try:
@@ -107,12 +111,18 @@ class PipesSettings:
             schemes = ("http://", "https://", "kafka://")[: 3 if name == "parent" else 2]
             if text and not text.startswith(schemes):
                 raise InvalidSetting(f"pipes.{name}: {text!r} begins with none of {schemes}")
+        if self.schedule:
+            self._check_schedule()
+        if self.upstream and not self.registry:
+            raise InvalidSetting("pipes.upstream needs pipes.registry, which knows the children")
+
+    def _check_schedule(self) -> None:
+        from chordmq.topology.pipe import read_schedule
+
         try:
             read_schedule(self.schedule)
         except ValueError as error:
             raise InvalidSetting(f"pipes.schedule: {error}") from None
-        if self.upstream and not self.registry:
-            raise InvalidSetting("pipes.upstream needs pipes.registry, which knows the children")
 
 
 def patterns(text: str) -> list[re.Pattern[str]]:

@@ -8,15 +8,13 @@ import asyncio
 import base64
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from chordmq.broker.alarm import Alarm
 from chordmq.broker.cursors.cursor import Cursor, Decided, Policy
 from chordmq.broker.cursors.dead_letters import bury
-from chordmq.broker.cursors.exchange import Exchange, Nodes, Rows
 from chordmq.broker.cursors.index import GroupIndex
 from chordmq.broker.cursors.records import CursorKey, CursorRecord, CursorSnapshot, read, write
-from chordmq.broker.cursors.routing import Routing
-from chordmq.broker.cursors.wishes import Opening
 from chordmq.broker.internal_log import Host, InternalLog, InternalTopic
 from chordmq.broker.partition import Partition
 from chordmq.broker.topic import Topic
@@ -28,6 +26,10 @@ from chordmq.errors import (
     UnknownTopic,
 )
 from chordmq.logs import get_logger
+
+if TYPE_CHECKING:
+    from chordmq.broker.cursors.exchange import Exchange, Nodes, Rows
+    from chordmq.broker.cursors.routing import Routing
 
 log = get_logger(__name__)
 
@@ -75,8 +77,10 @@ class Cursors:
         self.routing: Routing | None = None
         """The way to cursors of other nodes; None for a node alone."""
 
-    def join(self, nodes: Nodes) -> None:
+    def join(self, nodes: "Nodes") -> None:
         """Be part of a cluster: other nodes keep the cursors of what they lead."""
+        from chordmq.broker.cursors.routing import Routing
+
         self.routing = Routing(nodes, self._host.topics, self)
 
     def look_again(self) -> None:
@@ -150,6 +154,8 @@ class Cursors:
         if self.routing is None or target.partitions[partition].is_leader:
             await self.open_here(group, topic, partition, start_ms)
         else:
+            from chordmq.broker.cursors.wishes import Opening
+
             await self.routing.exchange.open(Opening(group, topic, partition, start_ms))
 
     def reach(self, group: str, topic: str, partition: int) -> GroupIndex | None:
@@ -244,7 +250,7 @@ class Cursors:
         if not self.loaded.is_set():
             raise CoordinatorLoading("cursors are being read from the log")
 
-    async def read_log(self, log_partition: int) -> Rows:
+    async def read_log(self, log_partition: int) -> "Rows":
         """Return the newest state of each cursor in a partition of the log."""
         found: dict[CursorKey, CursorRecord] = {}
         async for batch in self._log.replay(log_partition):
@@ -253,7 +259,7 @@ class Cursors:
         rows = (write(record) for record in found.values())
         return [(key, value) for key, value in rows if value is not None]
 
-    async def _reconcile(self, routing: Routing) -> None:
+    async def _reconcile(self, routing: "Routing") -> None:
         """Keep the cursors of what this node leads, and let go of the others."""
         led = {
             (topic.id, one.index): one.leader_epoch
@@ -278,7 +284,7 @@ class Cursors:
             asyncio.get_running_loop().call_later(RETRY_S, self.look_again)
 
     async def _held(
-        self, exchange: Exchange, places: Collection[Place]
+        self, exchange: "Exchange", places: Collection[Place]
     ) -> dict[CursorKey, CursorSnapshot]:
         """Return what the log holds of the cursors in some partitions."""
         topic = self._host.topics.find(CURSOR_TOPIC.name)

@@ -35,8 +35,15 @@ class Keeper(Router, Protocol):
 class QueueHost(Host, Protocol):
     """What queues need of the broker they belong to."""
 
-    bounds: Bounds
-    leaders: Leaders
+    @property
+    def bounds(self) -> Bounds:
+        """Return what says where partitions begin and end."""
+        ...
+
+    @property
+    def leaders(self) -> Leaders:
+        """Return the way to those who lead partitions."""
+        ...
 
 
 class Following:

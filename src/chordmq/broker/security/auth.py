@@ -15,7 +15,6 @@ from chordmq.broker.security.failed_logins import FailedLogins
 from chordmq.broker.security.logins import Logins
 from chordmq.broker.security.principal import ANONYMOUS, Login, Principal
 from chordmq.broker.security.users import TOKEN_PREFIX, Users
-from chordmq.client.breaker import Breaker
 from chordmq.clock import Clock
 from chordmq.dataclass import dataclass
 from chordmq.errors import AuthenticationFailed, UnsupportedSaslMechanism
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from chordmq.broker.security.ldap import Directory
     from chordmq.broker.security.oauth import TokenChecker
     from chordmq.broker.security.sasl import Exchange
+    from chordmq.client.breaker import Breaker
 
 log = get_logger(__name__)
 
@@ -83,7 +83,7 @@ class Authenticator:
         return self.is_on and self.settings.required
 
     @property
-    def breakers(self) -> list[Breaker]:
+    def breakers(self) -> "list[Breaker]":
         """Return what guards the calls to directories and token issuers."""
         return [one.breaker for one in (self._tokens, self._directory) if one is not None]
 

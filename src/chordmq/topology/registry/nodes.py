@@ -6,12 +6,13 @@ from typing import Literal
 
 import msgspec
 
+from chordmq.topology.settings import CAPACITY
+
 Role = Literal["ROOT", "L2", "L3", "POS", "LOCAL"]
 Health = Literal["HEALTHY", "DEGRADED", "UNHEALTHY"]
 
 RANKS: dict[Role, int] = {"ROOT": 0, "L2": 1, "L3": 2, "POS": 3, "LOCAL": 4}
 """A parent's rank is below that of its children; the nearest rank is the best."""
-CAPACITY = 100
 DEAD_AFTER_MS = 10_000
 
 
