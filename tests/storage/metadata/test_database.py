@@ -44,6 +44,15 @@ def test_migrations_run_once_and_in_order(tmp_path: Path) -> None:
     database.close()
 
 
+def test_tables_that_are_up_to_date_are_not_written_to(tmp_path: Path) -> None:
+    """X2: each write at a start would wait for the disk."""
+    for changes in (1, 0):
+        database = Database(tmp_path / "meta.db")
+        database.migrate("pets", STEPS)
+        assert database.run_now(lambda c: c.total_changes) == changes
+        database.close()
+
+
 def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.db").write_bytes(b"this is not SQLite" * 100)
     with pytest.raises(StorageFailed, match=r"meta\.db"):

@@ -2,7 +2,7 @@
 
 from struct import calcsize
 from sys import modules
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 from msgspec import NODEFAULT
 from msgspec.structs import fields
@@ -67,17 +67,11 @@ def within(version: int, versions: str) -> bool:
     return int(first) <= version <= int(last or first)
 
 
-def _wires(cls: type[Any]) -> dict[str, Wire]:
-    hints = get_type_hints(cls, include_extras=True)
-    return {item.name: hints[item.name].__metadata__[0] for item in fields(cls)}
-
-
 def fields_at(cls: type[Any], version: int) -> list[Field]:
     """Return the fields of a message or struct, in order, as one version has them."""
     result = []
-    wires = _wires(cls)
     for item in fields(cls):
-        wire = wires[item.name]
+        wire: Wire = item.type.__metadata__[0]
         element = wire.kind.removeprefix("[]")
         is_struct = element[0].isupper()
         makes_default = item.default_factory is not NODEFAULT

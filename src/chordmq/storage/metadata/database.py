@@ -103,6 +103,8 @@ def _migrate(connection: sqlite3.Connection, component: str, steps: Sequence[str
             f"{component} has schema version {version}, this program knows {len(steps)}: "
             "the data was written by a newer version"
         )
+    if version == len(steps):
+        return  # without a write, which would wait for the disk at every start
     for step in steps[version:]:
         for statement in step.split(";"):
             if statement.strip():
