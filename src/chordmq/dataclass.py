@@ -9,11 +9,10 @@ as ever. Slots are always made.
 
 import dataclasses
 from collections.abc import Callable
-from inspect import get_annotations
 from operator import attrgetter
 from reprlib import recursive_repr
 from types import MemberDescriptorType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar
 
 FIELDS = "__dataclass_fields__"
 FIELD = dataclasses._FIELD  # type: ignore[attr-defined]
@@ -35,16 +34,17 @@ def make(
 
     def decorate(cls: type) -> type:
         fields = _inherited(cls) | _own(cls, kw_only)
-        made = _with_slots(cls, fields)
-        _add(made, __init__=_unwritten(made), __repr__=_shown)
+        shared: dict[str, Any] = {"__init__": _unwritten(lambda: made), "__repr__": _shown}
         if eq:
-            _add(made, __eq__=_is_equal)
-            if cls.__dict__.get("__hash__") is None:
-                made.__hash__ = _hashed if frozen else None  # type: ignore[assignment]
+            shared["__eq__"] = _is_equal
         if frozen:
-            _add(made, __setattr__=_refuse, __delattr__=_refuse)
-            _add(made, __getstate__=_state, __setstate__=_restore)
-        setattr(made, "__dataclass_params__", PARAMETERS[frozen])  # noqa: B010 - mypy knows none
+            shared |= FROZEN
+        members = shared | _members(cls, fields)
+        if eq and members.get("__hash__") is None:
+            members["__hash__"] = _hashed if frozen else None
+        members["__dataclass_params__"] = PARAMETERS[frozen]
+        # With all its methods at once: to add one later, Python looks through all it may change.
+        made = type(cls)(cls.__name__, cls.__bases__, members)
         return made
 
     return decorate
@@ -58,11 +58,11 @@ def _inherited(cls: type) -> Fields:
 
 
 def _own(cls: type, kw_only: bool) -> Fields:
-    kinds: dict[str, Any] = get_annotations(cls)
+    kinds: dict[str, Any] = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - not evaluated
     return {
         name: _field(cls, name, kind, kw_only)
         for name, kind in kinds.items()
-        if not (kind is ClassVar or get_origin(kind) is ClassVar)
+        if not (kind is ClassVar or getattr(kind, "__origin__", None) is ClassVar)
     }
 
 
@@ -81,11 +81,12 @@ def _field(cls: type, name: str, kind: Any, kw_only: bool) -> Any:
     return field
 
 
-def _with_slots(cls: type, fields: Fields) -> type:
-    """Return the class with a slot for each field that has none, and what the fields say."""
+def _members(cls: type, fields: Fields) -> dict[str, Any]:
+    """Return what the class has, with a slot for each field that has none, and what these say."""
     inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}
     left_out = {"__dict__", "__weakref__", *fields}
     members = {name: value for name, value in cls.__dict__.items() if name not in left_out}
+    members["__qualname__"] = cls.__qualname__
     members["__slots__"] = tuple(name for name in fields if name not in inherited)
     members[FIELDS] = fields
     members["__match_args__"] = tuple(
@@ -93,23 +94,15 @@ def _with_slots(cls: type, fields: Fields) -> type:
     )
     compared = [field.name for field in fields.values() if field.compare]
     members["_compared"] = staticmethod(attrgetter(*compared) if compared else _nothing)
-    made = type(cls)(cls.__name__, cls.__bases__, members)
-    made.__qualname__ = cls.__qualname__
-    return made
+    return members
 
 
-def _add(cls: type, **methods: Any) -> None:
-    """Give methods to the class that it does not have."""
-    for name, method in methods.items():
-        if name not in cls.__dict__:
-            setattr(cls, name, method)
-
-
-def _unwritten(cls: type) -> Callable[..., None]:
+def _unwritten(made: Callable[[], type]) -> Callable[..., None]:
     filled = 0
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         nonlocal filled
+        cls = made()
         if filled < UNWRITTEN_MAX and not args and _takes(cls, kwargs):
             filled += 1
             _fill(self, cls, kwargs)
@@ -227,6 +220,13 @@ def _restore(self: Any, state: list[Any]) -> None:
     for name, value in zip(getattr(self, FIELDS), state, strict=True):
         object.__setattr__(self, name, value)
 
+
+FROZEN = {
+    "__setattr__": _refuse,
+    "__delattr__": _refuse,
+    "__getstate__": _state,
+    "__setstate__": _restore,
+}
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass

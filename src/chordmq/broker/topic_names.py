@@ -6,7 +6,8 @@ second, and so lies side by side in one of the two orders: finding it costs by w
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+
+from chordmq.named_tuple import NamedTuple
 
 DOT, AFTER_DOT = ".", "/"
 TOPIC_LENGTH_MAX = 249

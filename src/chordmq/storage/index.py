@@ -16,7 +16,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+
+from chordmq.named_tuple import NamedTuple
 
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from chordmq.broker.alarm import Alarm
 from chordmq.broker.cursors.cursor import Cursor, Policy
@@ -20,6 +19,7 @@ from chordmq.errors import (
     UnknownTopic,
     UnknownTopicId,
 )
+from chordmq.named_tuple import NamedTuple
 
 NAME_BYTES_MAX = 2**15 - 1
 MEMBER_ID_LENGTH_MAX = 1_000
