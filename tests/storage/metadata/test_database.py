@@ -53,6 +53,21 @@ def test_tables_that_are_up_to_date_are_not_written_to(tmp_path: Path) -> None:
         database.close()
 
 
+def test_new_tables_are_on_disk_with_the_first_call_that_writes_to_them(tmp_path: Path) -> None:
+    """D6, X2: only what is acknowledged waits for the disk, and then for all before it."""
+    database = Database(tmp_path / "meta.db")
+    levels: list[int] = []
+
+    def level(connection: sqlite3.Connection) -> None:
+        levels.extend(connection.execute("PRAGMA synchronous").fetchone())
+
+    database.run_now(lambda c: c.create_function("level", 0, lambda: level(c)))
+    database.migrate("pets", [*STEPS, "INSERT INTO pets SELECT level(), 1"])
+    database.run_now(lambda c: c.execute("SELECT level()").fetchall())
+    assert levels == [1, 2]
+    database.close()
+
+
 def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.db").write_bytes(b"this is not SQLite" * 100)
     with pytest.raises(StorageFailed, match=r"meta\.db"):
@@ -62,6 +77,11 @@ def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
 def test_every_commit_is_synced(tmp_path: Path) -> None:
     """D6: WAL with synchronous=FULL, so that a finished call survives a power cut."""
     database = Database(tmp_path / "meta.db")
+    assert database.run_now(lambda c: c.execute("PRAGMA synchronous").fetchone()) == (2,)
+    database.migrate("pets", STEPS)
+    assert database.run_now(lambda c: c.execute("PRAGMA synchronous").fetchone()) == (2,)
+    with pytest.raises(StorageFailed, match="NONSENSE"):
+        database.migrate("owners", ["CREATE NONSENSE"])
     assert database.run_now(lambda c: c.execute("PRAGMA synchronous").fetchone()) == (2,)
     assert database.run_now(lambda c: c.execute("PRAGMA journal_mode").fetchone()) == ("wal",)
     database.close()
