@@ -4,9 +4,8 @@ A client takes a few records of a batch at a time, and many clients follow the s
 """
 
 from collections.abc import Sequence
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.batch import BatchHeader
 from chordmq.records.record import NewRecord, Record, RecordRun, read_records, read_runs
 

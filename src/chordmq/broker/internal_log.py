@@ -6,7 +6,7 @@ to lead, and forgets what it has read when another leads. A node alone leads all
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from chordmq.broker.partition import Partition
 from chordmq.broker.producers import Incarnation
@@ -28,7 +28,6 @@ from chordmq.errors import (
     TopicExists,
 )
 from chordmq.logs import get_logger
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.batch import BatchHeader, walk
 from chordmq.records.marker import Marker, read_marker
 from chordmq.records.record import NewRecord, build_batch, read_records

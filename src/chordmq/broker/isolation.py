@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from itertools import islice
 from operator import attrgetter
+from typing import NamedTuple
 
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.batch import BatchHeader
 
 _OPEN = sys.maxsize

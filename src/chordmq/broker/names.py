@@ -8,7 +8,7 @@ otherwise. A name without levels is that of a log topic.
 import hashlib
 import re
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from chordmq.broker.subscriptions import (
     ONE,
@@ -24,7 +24,6 @@ from chordmq.broker.subscriptions import (
 from chordmq.broker.topic_names import DOT, TOPIC_LENGTH_MAX, Shape, TopicNames
 from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidPattern, InvalidSetting, InvalidTopicName
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.record import Headers, NewRecord, Record
 
 NAME_HEADER = "chordmq.topic"

@@ -10,6 +10,7 @@ origins of copied batches, as `origins.py` says.
 import struct
 from collections import deque
 from dataclasses import field
+from typing import NamedTuple
 
 from chordmq.broker.isolation import Aborted, Isolation
 from chordmq.broker.origins import Origins
@@ -23,7 +24,6 @@ from chordmq.errors import (
     OutOfOrderSequence,
     StaleProducerEpoch,
 )
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.batch import TRANSACTIONAL, BatchHeader
 from chordmq.records.marker import Marker
 from chordmq.records.origin import NO_PRODUCER

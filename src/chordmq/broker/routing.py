@@ -1,11 +1,12 @@
 """Routing rules that operators give while nodes run: kept in the store, in force on all nodes."""
 
+from typing import NamedTuple
+
 from chordmq.broker.names import Names, Rule, check_rule
 from chordmq.cluster.image import Image
 from chordmq.cluster.metastore.store import Delete, Event, Put
 from chordmq.cluster.state import ROUTES, RouteState, decode, encode, name_of, named_key
 from chordmq.errors import PolicyViolation, UnknownRoute
-from chordmq.named_tuple import NamedTuple
 
 RULES_MAX = 1_000
 

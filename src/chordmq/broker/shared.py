@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chordmq.broker.decoded import DecodedBatches, New, one_by_one
 from chordmq.broker.flusher import Flusher
@@ -14,7 +14,6 @@ from chordmq.clock import Clock
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError
 from chordmq.logs import get_logger
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.record import NewRecord, Record
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ second, and so lies side by side in one of the two orders: finding it costs by w
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
-
-from chordmq.named_tuple import NamedTuple
+from typing import NamedTuple
 
 DOT, AFTER_DOT = ".", "/"
 TOPIC_LENGTH_MAX = 249

@@ -1,11 +1,10 @@
 """Writes that wait to go into a coordinator's log: which go together, and which fail together."""
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from chordmq.broker.producers import Incarnation
 from chordmq.errors import ChordMQError
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.marker import Marker
 
 JOINED_RECORDS_MAX = 10_000

@@ -5,9 +5,9 @@ version i16 (0) and the coordinator's epoch i32.
 """
 
 import struct
+from typing import NamedTuple
 
 from chordmq.errors import CorruptBatch
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.batch import CONTROL, TRANSACTIONAL, read_header
 from chordmq.records.compression import Buffer
 from chordmq.records.record import NewRecord, build_batch, read_records

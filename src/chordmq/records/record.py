@@ -8,9 +8,9 @@ the size -1 is null.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from chordmq.errors import CorruptBatch
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.batch import (
     COMPRESSION_MASK,
     CRC_START,

@@ -16,8 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from chordmq.named_tuple import NamedTuple
+from typing import NamedTuple
 
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12

@@ -16,10 +16,10 @@ import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from chordmq.errors import StorageFailed
 from chordmq.logs import get_logger
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.checksum import crc32c
 from chordmq.storage import files
 from chordmq.storage.flush import Share

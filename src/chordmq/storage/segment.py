@@ -10,9 +10,9 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from chordmq.errors import CorruptBatch, StorageFailed
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.batch import (
     CRC_START,
     HEADER_SIZE,

@@ -4,7 +4,7 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from chordmq.broker.audience import Reader
 from chordmq.broker.cursors.records import CursorKey, CursorRecord, CursorSnapshot
@@ -20,7 +20,6 @@ from chordmq.broker.cursors.shared_cursor import (
 from chordmq.broker.partition import Partition
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, NotLeader, UnknownTopic
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.batch import BatchHeader, read_header, walk
 from chordmq.records.marker import read_marker
 from chordmq.records.record import Record, read_records

@@ -7,7 +7,7 @@ Kafka's format that holds the cursor's whole state; a null value deletes the cur
 from __future__ import annotations
 
 import struct
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Struct, field
 
@@ -16,7 +16,6 @@ from chordmq.codecs.kafka.schema import decode, encode
 from chordmq.codecs.kafka.wire import NO_UUID, Wire
 from chordmq.dataclass import dataclass
 from chordmq.errors import DecodeError
-from chordmq.named_tuple import NamedTuple
 
 SNAPSHOT = 0
 VERSION = 0

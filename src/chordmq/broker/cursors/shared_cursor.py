@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from enum import IntEnum
 from operator import attrgetter
+from typing import NamedTuple
 
 from chordmq.dataclass import dataclass
 from chordmq.errors import InvalidRecordState
-from chordmq.named_tuple import NamedTuple
 
 NOBODY = ""
 NO_LIMIT = 0

@@ -5,12 +5,11 @@ and log cannot tell different stories, and a restart is nothing but replaying ag
 """
 
 from enum import Enum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from chordmq.broker.groups.assignors import NOTHING, Assignment, Place
 from chordmq.broker.groups.membership import Protocols
 from chordmq.dataclass import dataclass
-from chordmq.named_tuple import NamedTuple
 
 Value = TypeVar("Value")
 

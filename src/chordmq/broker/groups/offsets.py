@@ -1,10 +1,10 @@
 """Committed offsets of all groups: decides what to log, and applies what the log holds."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, OffsetMetadataTooLarge
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.marker import Marker
 
 Place = tuple[str, int]

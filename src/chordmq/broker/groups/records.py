@@ -18,6 +18,7 @@ protocol are in `consumer_records`.
 """
 
 import struct
+from typing import NamedTuple
 
 from chordmq.broker.groups import consumer_records
 from chordmq.broker.groups.consumer_image import ConsumerRecord
@@ -25,7 +26,6 @@ from chordmq.broker.groups.membership import GroupSnapshot, MemberSnapshot
 from chordmq.broker.groups.offsets import CommittedOffset, OffsetKey, OffsetRecord
 from chordmq.codecs.cursor import read_uvarint
 from chordmq.errors import DecodeError
-from chordmq.named_tuple import NamedTuple
 
 OFFSET_KEYS = (0, 1)
 GROUP_KEY = 2

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from chordmq.broker.alarm import Alarm
 from chordmq.broker.cursors.cursor import Cursor, Policy
@@ -19,7 +20,6 @@ from chordmq.errors import (
     UnknownTopic,
     UnknownTopicId,
 )
-from chordmq.named_tuple import NamedTuple
 
 NAME_BYTES_MAX = 2**15 - 1
 MEMBER_ID_LENGTH_MAX = 1_000

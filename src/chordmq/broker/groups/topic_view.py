@@ -2,9 +2,9 @@
 
 import hashlib
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from chordmq.broker.groups.patterns import matches
-from chordmq.named_tuple import NamedTuple
 
 
 class TopicFacts(NamedTuple):

@@ -1,10 +1,10 @@
 """The logins that open connections live by; each ends when what has proved it is taken back."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from chordmq.broker.security.principal import Login
 from chordmq.broker.security.users import Users
-from chordmq.named_tuple import NamedTuple
 
 TAKEN_BACK = "the password or token of this login is not valid any more; log in again"
 

@@ -7,7 +7,7 @@ format; a null value deletes the id. Both versions are read, version 1 is writte
 from __future__ import annotations
 
 import struct
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Struct, field
 
@@ -15,7 +15,6 @@ from chordmq.broker.transactions.machine import NO_EPOCH, NO_ID, State, Transact
 from chordmq.codecs.kafka.schema import decode, encode
 from chordmq.codecs.kafka.wire import Wire
 from chordmq.errors import DecodeError
-from chordmq.named_tuple import NamedTuple
 
 KEY_VERSION = 0
 VALUE_VERSION = 1

@@ -1,10 +1,9 @@
 """The one source of truth of a cluster, as an interface: compare-and-set, watch and lease."""
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from chordmq.dataclass import dataclass
-from chordmq.named_tuple import NamedTuple
 
 
 class StoreConflict(Exception):

@@ -1,6 +1,6 @@
 """The table of Kafka APIs that have a codec; scripts/generate_messages.py writes it."""
 
-from chordmq.named_tuple import NamedTuple
+from typing import NamedTuple
 
 
 class Api(NamedTuple):

@@ -1,12 +1,12 @@
 """The headers before Kafka requests and responses, and where the body starts."""
 
 import struct
+from typing import NamedTuple
 
 from chordmq.codecs.cursor import Buffer
 from chordmq.codecs.kafka.apis import APIS
 from chordmq.codecs.kafka.decoder import skip_tags
 from chordmq.errors import DecodeError
-from chordmq.named_tuple import NamedTuple
 
 API_VERSIONS = 18
 

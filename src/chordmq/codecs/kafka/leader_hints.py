@@ -2,8 +2,8 @@
 
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from chordmq.named_tuple import NamedTuple
 from chordmq.records.varint import uvarint
 
 _LEADER = struct.Struct(">iib")

@@ -2,13 +2,12 @@
 
 from struct import calcsize
 from sys import modules
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import NODEFAULT
 from msgspec.structs import fields
 
 from chordmq.dataclass import dataclass
-from chordmq.named_tuple import NamedTuple
 
 NO_UUID = bytes(16)
 

@@ -5,6 +5,7 @@ is enough by itself; where no rule says anything, the ACL of the log topic decid
 """
 
 from enum import Enum
+from typing import NamedTuple
 
 from chordmq.broker.subscriptions import (
     ONE,
@@ -15,7 +16,6 @@ from chordmq.broker.subscriptions import (
     matches,
 )
 from chordmq.errors import InvalidPattern, InvalidSetting
-from chordmq.named_tuple import NamedTuple
 
 EVERYBODY = "*"
 USER, CLIENT = "%u", "%c"

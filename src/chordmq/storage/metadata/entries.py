@@ -1,8 +1,8 @@
 """Keys with values and revisions, as rows: what a node alone keeps instead of a cluster's store."""
 
 import sqlite3
+from typing import NamedTuple
 
-from chordmq.named_tuple import NamedTuple
 from chordmq.storage.metadata.database import Database
 
 _STEPS = (

@@ -6,8 +6,8 @@ deleted, also while the node was away, is recognised by its id whatever is calle
 
 import sqlite3
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from chordmq.named_tuple import NamedTuple
 from chordmq.storage.metadata.database import Database
 
 _STEPS = (
