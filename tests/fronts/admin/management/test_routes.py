@@ -89,6 +89,17 @@ def test_rabbitmqadmin_declares_publishes_gets_and_deletes(
     assert [one["routing_key"] for one in bound] == ["a.#"]
 
 
+def test_the_first_who_asks_for_queues_may_declare_one(tmp_path: Path) -> None:
+    """E4: queues are loaded with their first client, who waits for that."""
+    node = RunningNode(tmp_path)
+    try:
+        node.start()
+        with httpx.Client(base_url=f"{node.http}/api", auth=("guest", "guest"), timeout=60) as http:
+            assert http.put("/queues/%2F/first", json={}).status_code == 201
+    finally:
+        node.close()
+
+
 def test_who_is_connected_and_consumes_is_listed(
     management: Management, node: RunningNode, name: str
 ) -> None:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from chordmq.broker.broker import Broker
 from chordmq.broker.queues.exchanges import PREDECLARED, Binding
 from chordmq.broker.queues.virtual_host import VirtualHost
 from chordmq.broker.security.acl import Kind, Operation
@@ -404,7 +405,7 @@ async def _answer(request: Request) -> Response:
     answer, names = find(request.method, parts(dict(request.scope)))
     call = Call(request)
     try:
-        call.broker.queues.check()
+        await _served(call.broker)
         if request.method == "GET" and answer not in OPEN:
             call.check(Operation.DESCRIBE, Kind.CLUSTER)
         found = await answer(Asked(call, names))
@@ -420,6 +421,14 @@ async def _answer(request: Request) -> Response:
     if found is None or isinstance(found, HTTPStatus):
         return Response(status_code=found or HTTPStatus.NO_CONTENT)
     return as_json(found)
+
+
+async def _served(broker: Broker) -> None:
+    """Wait for queues that are loaded with their first client, or say who looks after them."""
+    queues = broker.queues
+    if broker.topics.is_alone:
+        await queues.loaded.wait()
+    queues.check()
 
 
 METHODS = ["GET", "PUT", "POST", "DELETE"]
