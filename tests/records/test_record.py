@@ -15,13 +15,18 @@ from chordmq.records.batch import CONTROL, TRANSACTIONAL, read_header, stamp, ve
 from chordmq.records.compression import Compression
 from chordmq.records.record import (
     RUN_LENGTH,
+    AlikeRecords,
     Headers,
     NewRecord,
     Record,
     RecordRun,
+    UnlikeRecords,
+    build_alike,
     build_batch,
     build_compacted,
     build_runs,
+    prepare_headers,
+    prepare_key,
     read_records,
     read_runs,
     rebuild_batch,
@@ -87,6 +92,26 @@ some_runs = st.lists(
 def test_records_that_are_alike_make_the_same_batch(runs: list[RecordRun]) -> None:
     records = [record for run in runs for record in run.records()]
     assert build_runs(runs) == build_batch(records)
+
+
+some_rows = st.lists(
+    st.tuples(some_bytes, some_headers, st.binary(max_size=3) | st.just(b"x" * 9000)),
+    min_size=1,
+    max_size=200,
+)
+
+
+@settings(deadline=None)
+@given(some_rows, some_rows, st.integers(0, 2**45))
+def test_records_that_have_nothing_in_common_make_the_same_batch(
+    before: list[tuple[bytes | None, Headers, bytes]],
+    behind: list[tuple[bytes | None, Headers, bytes]],
+    time: int,
+) -> None:
+    records = [NewRecord(time, key, value, headers) for key, headers, value in before + behind]
+    alike = [AlikeRecords(prepare_key(k), prepare_headers(h), [v]) for k, h, v in before]
+    unlike = UnlikeRecords([(prepare_key(k), prepare_headers(h), v) for k, h, v in behind])
+    assert build_alike(time, [*alike, unlike]) == build_batch(records)
 
 
 def told_apart(batch: bytearray) -> list[NewRecord]:

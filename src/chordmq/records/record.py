@@ -129,6 +129,13 @@ class AlikeRecords(NamedTuple):
     """How much later than the first of the batch."""
 
 
+class UnlikeRecords(NamedTuple):
+    """Records of the batch's time that have nothing in common: key, headers and value of each."""
+
+    rows: Sequence[tuple[bytes, bytes, bytes]]
+    """Keys and headers are written already."""
+
+
 def prepare_key(key: bytes | None) -> bytes:
     """Return a key as it stands in a record."""
     return _NULL if key is None else varint(len(key)) + key
@@ -144,9 +151,18 @@ def build_runs(runs: Sequence[RecordRun]) -> bytearray:
     return build_alike(start, groups)
 
 
-def build_alike(timestamp: int, groups: Sequence[AlikeRecords]) -> bytearray:
+def build_alike(timestamp: int, groups: Sequence[AlikeRecords | UnlikeRecords]) -> bytearray:
     """Return one batch with all records of the groups in their order, none before the time."""
-    count = sum([len(values) for _, _, values, _ in groups])
+    out: list[bytes] = []
+    count = latest = 0
+    for group in groups:
+        if isinstance(group, UnlikeRecords):
+            _add_unlike(out, count, group)
+            count += len(group.rows)
+        else:
+            _add_alike(out, count, group)
+            count += len(group.values)
+            latest = max(latest, group.time)
     assert count, "a batch holds at least one record"
     header = BatchHeader(
         base_offset=0,
@@ -156,35 +172,45 @@ def build_alike(timestamp: int, groups: Sequence[AlikeRecords]) -> bytearray:
         attributes=Compression.NONE,
         last_offset_delta=count - 1,
         base_timestamp=timestamp,
-        max_timestamp=timestamp + max([time for _, _, _, time in groups]),
+        max_timestamp=timestamp + latest,
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,
         record_count=count,
     )
-    return _assemble(header, _encode_alike(groups))
+    return _assemble(header, b"".join(out))
 
 
-def _encode_alike(groups: Sequence[AlikeRecords]) -> bytes:
-    """Return the records; what stands around a value is the same as long as its size is."""
-    out: list[bytes] = []
+def _add_alike(out: list[bytes], offset: int, group: AlikeRecords) -> None:
+    """Add records; what stands around a value is the same as long as its size is."""
+    key, headers, values, time = group
     table, table_max = UVARINTS, _TABLE_MAX
-    offset = 0
-    for key, headers, values, time in groups:
-        begin = _NOTHING_AND_NO_TIME if not time else _ZERO + varint(time)
-        last, width = -2, 0
-        before = between = b""
-        for value in values:
-            place = table[offset << 1] if offset < table_max else varint(offset)
-            length = -1 if value is None else len(value)
-            if length != last or len(place) != width:
-                last, width = length, len(place)
-                between = key + (table[length << 1] if 0 <= length < table_max else varint(length))
-                size = len(begin) + width + len(between) + max(length, 0) + len(headers)
-                before = (table[size << 1] if size < table_max else varint(size)) + begin
-            out += (before, place, between, value or b"", headers)
-            offset += 1
-    return b"".join(out)
+    begin = _NOTHING_AND_NO_TIME if not time else _ZERO + varint(time)
+    last, width = -2, 0
+    before = between = b""
+    for value in values:
+        place = table[offset << 1] if offset < table_max else varint(offset)
+        length = -1 if value is None else len(value)
+        if length != last or len(place) != width:
+            last, width = length, len(place)
+            between = key + (table[length << 1] if 0 <= length < table_max else varint(length))
+            size = len(begin) + width + len(between) + max(length, 0) + len(headers)
+            before = (table[size << 1] if size < table_max else varint(size)) + begin
+        out += (before, place, between, value or b"", headers)
+        offset += 1
+
+
+def _add_unlike(out: list[bytes], offset: int, group: UnlikeRecords) -> None:
+    """Add records; what stands around a value is written for each."""
+    table, table_max, begin = UVARINTS, _TABLE_MAX, _NOTHING_AND_NO_TIME
+    for key, headers, value in group.rows:
+        place = table[offset << 1] if offset < table_max else varint(offset)
+        length = len(value)
+        width = table[length << 1] if length < table_max else varint(length)
+        size = len(begin) + len(place) + len(key) + len(width) + length + len(headers)
+        before = table[size << 1] if size < table_max else varint(size)
+        out += (before, begin, place, key, width, value, headers)
+        offset += 1
 
 
 def rebuild_batch(batch: Buffer, compression: Compression, level: int | None = None) -> bytearray:
