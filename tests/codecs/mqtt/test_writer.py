@@ -32,8 +32,7 @@ def test_messages_one_after_another() -> None:
     assert writer.publish_all(0x30, b"\0\1a", [b"x", b"yz"]) == b"\x30\4\0\1ax\x30\5\0\1ayz"
     found = writer.publish_each(0x32, (b"\0\1a", b"\0"), [1, 300], [b"x", b""])
     assert found == b"\x32\7\0\1a\0\1\0x\x32\6\0\1a\x01\x2c\0"
-    messages = [(b"\0\1a", 1, b"x"), (b"\0\2bc", 300, b"")]
-    found = writer.publish_each_to(messages, b"\0")
+    found = writer.publish_each_to([b"\0\1a", b"\0\2bc"], [1, 300], [b"x", b""], b"\0")
     assert found == b"\x32\7\0\1a\0\1\0x\x32\7\0\2bc\x01\x2c\0"
     large = writer.publish_all(0x30, b"\0\1a", [b"x" * 20_000])
     assert large[:4] == b"\x30\xa3\x9c\x01"

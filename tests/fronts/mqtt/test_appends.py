@@ -14,6 +14,7 @@ from chordmq.codecs.mqtt.packets import Run
 from chordmq.errors import BatchTooLarge, ChordMQError
 from chordmq.fronts.mqtt.appends import MessageAppends, Share, Told, Unit
 from chordmq.fronts.mqtt.front import Route
+from chordmq.fronts.mqtt.letters import Bundle
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.tails import Tail
 from chordmq.records.batch import walk
@@ -105,7 +106,7 @@ async def test_who_begins_to_follow_learns_who_sent_what_is_not_committed_yet(
     published: Published,
 ) -> None:
     """E3: MQTT-3.8.3-3: a client without its own messages may have sent some just before."""
-    heard: asyncio.Future[list[Parcel]] = asyncio.get_running_loop().create_future()
+    heard: asyncio.Future[list[Parcel | Bundle]] = asyncio.get_running_loop().create_future()
     partition = published.route.partition
     published.send(1, b"own")
     published.send(2, b"another's")
@@ -113,6 +114,7 @@ async def test_who_begins_to_follow_learns_who_sent_what_is_not_committed_yet(
     tail = Tail(partition, partition.high_watermark, heard.set_result)
     published.appends.follow(tail)
     (parcel,) = await asyncio.wait_for(heard, 60)
+    assert isinstance(parcel, Parcel)
     assert [(one.sender, one.payloads) for one in parcel.by_sender()] == [
         ("1", [b"own"]),
         ("2", [b"another's"]),

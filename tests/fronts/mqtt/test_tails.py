@@ -12,6 +12,7 @@ from chordmq.broker.partition import Partition
 from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock
 from chordmq.fronts.mqtt import tails
+from chordmq.fronts.mqtt.letters import Bundle
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.tails import Tail
 from chordmq.records.record import NewRecord, build_batch
@@ -29,8 +30,10 @@ class Followed:
         self._has_heard = asyncio.Event()
         self.tail = Tail(partition, partition.high_watermark, self._hear)
 
-    def _hear(self, parcels: list[Parcel]) -> None:
-        self.heard += [payload for parcel in parcels for payload in parcel.payloads]
+    def _hear(self, parcels: list[Parcel | Bundle]) -> None:
+        for parcel in parcels:
+            assert isinstance(parcel, Parcel)
+            self.heard += parcel.payloads
         self._has_heard.set()
 
     def publish(self, *payloads: bytes, is_ours: bool = True) -> None:

@@ -27,7 +27,7 @@ PUBACK_OF_TWO = 0x4002
 RUN_BYTES_MAX = 64 * 1024
 """Bytes of messages that are handed on together."""
 NO_ID = b"\0\0"
-NOTHING_YET = (b"", -1)
+NOTHING_YET = (b"", -1, 0, 0)
 
 BODIES: dict[int, Callable[[bytes, int, int, int, int], Packet]] = {
     kinds.PUBLISH: read_publish,
@@ -50,7 +50,7 @@ class PacketReader:
     """
 
     __slots__ = (
-        "_alone", "_name", "_pieces", "_prefix", "_topic", "_wanted", "fault", "held", "size_max",
+        "_alone", "_name", "_pieces", "_prefix", "_wanted", "fault", "held", "size_max", "topic",
         "version",
     )  # fmt: skip
 
@@ -64,10 +64,12 @@ class PacketReader:
         self._wanted = 0
         self._prefix = b""
         """The topic of the last run as it stands in packets, with its size before it."""
-        self._topic = b""
+        self.topic = b""
+        """That of the last message that came alone, or of the last run."""
         self._name = ""
         self._alone = NOTHING_YET
-        """All that comes before the number of the last message that came alone, and its size."""
+        """The last message that came alone: all before its number, its size, and where its number
+        would stand and its payload begins."""
 
     def receive(self, data: bytes) -> list[Packet]:
         """Return the packets that the new bytes complete."""
@@ -95,28 +97,34 @@ class PacketReader:
             self._pieces.append(data[at:])
         return packets
 
-    def _read_alone(self, data: bytes) -> Run | None:
-        """Return the one message that a read brings, if it goes where the last one went.
+    def alone(self, data: bytes) -> tuple[bytes, bytes] | None:
+        """Return number and payload of the one message that a read brings to the last topic.
 
-        That is how devices send. Whatever is not just so, the other methods look at.
+        That is how devices send: with QoS 1, and nothing else. None for whatever is not just so:
+        then `receive` is to look at it.
         """
-        head, size = self._alone
+        head, size, at, start = self._alone
         if len(data) != size or not data.startswith(head):
             if not self._is_alone(data):
                 return None
-            head, size = self._alone
-        start = len(head)
-        ids: list[bytes] = []
-        if head[0] == PLAIN_QOS_1:
-            ids.append(data[start : start + 2])
-            start += 2
-            if start > size or ids[0] == NO_ID:
+            _, _, at, start = self._alone
+        if self._pieces or start < at + 2:
+            return None
+        number = data[at : at + 2]
+        if number == NO_ID or (start > at + 2 and data[at + 2]):
+            return None
+        return number, data[start:]
+
+    def _read_alone(self, data: bytes) -> Run | None:
+        """Return the one message of QoS 0 that a read brings to the last topic."""
+        head, size, at, start = self._alone
+        if len(data) != size or not data.startswith(head):
+            if not self._is_alone(data):
                 return None
-        if self.version == V5:
-            if start >= size or data[start]:
-                return None
-            start += 1
-        return Run(self._topic, self._name, [data[start:]], ids, b"" if ids else data, size)
+            _, size, at, start = self._alone
+        if start >= at + 2 or (start > at and data[at]):
+            return None
+        return Run(self.topic, self._name, [data[start:]], [], data, size)
 
     def _is_alone(self, data: bytes) -> bool:
         """Return whether a read is one message to the last topic; note how such a one begins."""
@@ -130,7 +138,11 @@ class PacketReader:
                 return False
         if start + size != end or end > self.size_max or not data.startswith(self._prefix, start):
             return False
-        self._alone = (data[: start + len(self._prefix)], end)
+        number = start + len(self._prefix)
+        payload = number + data[0] - PLAIN_QOS_0 + (self.version == V5)
+        if payload > end:
+            return False
+        self._alone = (data[:number], end, number, payload)
         return True
 
     def _read_all(self, data: bytes, packets: list[Packet]) -> int:
@@ -195,7 +207,7 @@ class PacketReader:
         prefix = data[start : start + 2 + (data[start] << 8 | data[start + 1])]
         if prefix != self._prefix:
             self._name = to_topic(prefix[2:])
-            self._prefix, self._topic = prefix, prefix[2:]
+            self._prefix, self.topic = prefix, prefix[2:]
             self._alone = NOTHING_YET
         head = len(prefix) + (first - PLAIN_QOS_0)
         skipped = head + 1 if self.version == V5 else head
@@ -222,7 +234,7 @@ class PacketReader:
         if NO_ID in ids:
             raise MalformedPacket("a packet identifier is 0")
         raw = b"" if ids else data[begin:at]
-        packets.append(Run(self._topic, self._name, payloads, ids, raw, at - begin))
+        packets.append(Run(self.topic, self._name, payloads, ids, raw, at - begin))
         return at
 
     def _read_acks(self, data: bytes, at: int, end: int, packets: list[Packet]) -> int:

@@ -17,7 +17,8 @@ from chordmq.records.varint import SMALL, UVARINTS, uvarint
 
 PINGRESP = b"\xd0\0"
 RETAIN, DUPLICATE = 1, 8
-_PUBACK = b"\x40\x02"
+PUBACK = b"\x40\x02"
+"""What stands before the packet identifier, where all is well."""
 _PUBLISH_QOS_1 = b"\x32"
 
 
@@ -35,7 +36,7 @@ def connack(
 
 def pubacks(ids: Sequence[bytes]) -> bytes:
     """Return PUBACK for packet identifiers as they came, one after another; at least one."""
-    return _PUBACK + _PUBACK.join(ids)
+    return PUBACK + PUBACK.join(ids)
 
 
 def ack(
@@ -112,11 +113,13 @@ def publish_each(
     return b"".join(out)
 
 
-def publish_each_to(messages: Iterable[tuple[bytes, int, bytes]], end_of_head: bytes) -> bytes:
-    """Return messages of QoS 1, each with its topic and number, and their payloads."""
+def publish_each_to(
+    topics: Iterable[bytes], ids: Iterable[int], payloads: Iterable[bytes], end_of_head: bytes
+) -> bytes:
+    """Return messages of QoS 1, each with its topic, its number and its payload."""
     more, lengths = 2 + len(end_of_head), UVARINTS
     out: list[bytes] = []
-    for topic, number, payload in messages:
+    for topic, number, payload in zip(topics, ids, payloads, strict=True):
         length = len(topic) + more + len(payload)
         size = lengths[length] if length < SMALL else uvarint(length)
         out += (_PUBLISH_QOS_1, size, topic, number.to_bytes(2, "big"), end_of_head, payload)

@@ -12,6 +12,7 @@ from chordmq.broker.shared import Appended
 from chordmq.codecs.mqtt.packets import Run
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, UnknownTopic
+from chordmq.fronts.mqtt.letters import Bundle, Letter
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.tails import Tail
 from chordmq.records.batch import HEADER_SIZE
@@ -69,6 +70,11 @@ class Unit:
     is_apart: bool = False
     """Whether its time or its lack of a value keeps it from a batch with others."""
 
+    @property
+    def timestamp_ms(self) -> int:
+        """Return the time of the messages."""
+        return self.parcel.timestamp_ms
+
     def join(self, run: Run, share: Share) -> None:
         """Take alike messages of another client."""
         parcel = self.parcel
@@ -99,14 +105,18 @@ class Unit:
         ]
 
 
+Piece = Unit | Bundle
+"""What is appended and handed on as one, unless the log refuses it."""
+
+
 class MessageAppends:
     """What waits for the end of this turn; one write and one flush then serve all of it."""
 
     def __init__(self, broker: Broker, tails: dict[Partition, Tail]) -> None:
         self._broker = broker
         self._tails = tails
-        self._waiting: dict[Partition, list[Unit]] = {}
-        self._unfollowed: dict[Partition, dict[int, list[Parcel]]] = {}
+        self._waiting: dict[Partition, list[Piece]] = {}
+        self._unfollowed: dict[Partition, dict[int, list[Parcel | Bundle]]] = {}
         """What is not committed yet where there is no tail: one that begins now finds it there."""
         self._patience = Patience(broker.clock)
         self._turn_ms = 0
@@ -119,30 +129,44 @@ class MessageAppends:
 
     def alike(self, route: "Route", qos: int, version: int) -> Unit | None:
         """Return what messages may join: the last of this turn, if they go the same way."""
-        units = self._waiting.get(route.partition)
-        if units is None or units[-1].route is not route:
+        pieces = self._waiting.get(route.partition)
+        if pieces is None:
             return None
-        unit = units[-1]
+        unit = pieces[-1]
+        if isinstance(unit, Bundle) or unit.route is not route:
+            return None
         parcel = unit.parcel
         if parcel.qos != qos or parcel.version != version or unit.size > JOINED_BYTES_MAX:
             return None
         return unit
 
-    def add(self, partition: Partition, unit: Unit) -> None:
+    def add(self, partition: Partition, piece: Piece) -> None:
         """Have messages appended at the end of this turn."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self.write_all)
-        self._waiting.setdefault(partition, []).append(unit)
+        self._waiting.setdefault(partition, []).append(piece)
+
+    def post(self, letter: Letter) -> None:
+        """Have a letter appended at the end of this turn, together with those before it."""
+        partition = letter.route.partition
+        pieces = self._waiting.get(partition)
+        if pieces is not None:
+            last = pieces[-1]
+            if isinstance(last, Bundle) and last.size <= JOINED_BYTES_MAX:
+                last.letters.append(letter)
+                last.size += letter.size
+                return
+        self.add(partition, Bundle([letter], self.now_ms()))
 
     def write_all(self) -> None:
         """Append what waits."""
         everything, self._waiting = self._waiting, {}
-        for partition, units in everything.items():
-            for joined in _joined(units, partition.settings.max_message_bytes - HEADER_SIZE):
+        for partition, pieces in everything.items():
+            for joined in _joined(pieces, partition.settings.max_message_bytes - HEADER_SIZE):
                 self._write(partition, joined)
 
-    def _write(self, partition: Partition, joined: list[Unit]) -> None:
-        waiting: list[Done] = [share.stored for unit in joined for share in unit.shares]
+    def _write(self, partition: Partition, joined: list[Piece]) -> None:
+        waiting: list[Share] = [share for piece in joined for share in piece.shares]
         batch = memoryview(self._batch(partition, joined))
         if not partition.is_leader or self._patience.holds_up(partition):
             _tell_later(waiting, self._patience.append(partition, batch))
@@ -156,16 +180,17 @@ class MessageAppends:
             if len(joined) == 1 and len(waiting) <= 1:
                 _tell(waiting, error)
             else:  # one client's messages must not fail another's
-                for unit in _by_client(joined):
-                    self._write(partition, [unit])
+                for piece in _by_client(joined):
+                    self._write(partition, [piece])
             return
         shared = self._broker.shared
         if shared.intercept is None and shared.deliver is None:
-            self._hand_on(partition, appended.base_offset, [unit.parcel for unit in joined])
+            self._hand_on(partition, appended.base_offset, joined)
         self._when_committed(partition, batch, waiting, appended)
 
-    def _hand_on(self, partition: Partition, base_offset: int, parcels: list[Parcel]) -> None:
+    def _hand_on(self, partition: Partition, base_offset: int, joined: list[Piece]) -> None:
         """Let those who follow a partition have messages as they came: the log has no senders."""
+        parcels = [one if isinstance(one, Bundle) else one.parcel for one in joined]
         tail = self._tails.get(partition)
         if tail is not None:
             tail.expect(base_offset, parcels)
@@ -187,7 +212,8 @@ class MessageAppends:
 
     def append_alone(self, partition: Partition, batch: bytearray, done: Done) -> None:
         """Append messages that are a batch of their own already."""
-        data, waiting = memoryview(batch), [done]
+        data = memoryview(batch)
+        waiting: list[Share] = [Told("", 1, len(data), done)]
         if not partition.is_leader or self._patience.holds_up(partition):
             _tell_later(waiting, self._patience.append(partition, data))
             return
@@ -201,7 +227,7 @@ class MessageAppends:
             self._when_committed(partition, data, waiting, appended)
 
     def _when_committed(
-        self, partition: Partition, batch: memoryview, waiting: list[Done], appended: Appended
+        self, partition: Partition, batch: memoryview, waiting: list[Share], appended: Appended
     ) -> None:
         committed = partition.committed(appended.next_offset)
         if committed is None:
@@ -221,33 +247,31 @@ class MessageAppends:
 
         committed.add_done_callback(end)
 
-    def _batch(self, partition: Partition, joined: list[Unit]) -> bytearray:
+    def _batch(self, partition: Partition, joined: list[Piece]) -> bytearray:
         if self._broker.shared.payloads is not None or joined[0].is_apart:
-            records = [record for unit in joined for record in unit.as_records()]
+            records = [record for piece in joined for record in piece.as_records()]
             return build_batch(partition.sealed(records))
-        return build_alike(joined[0].parcel.timestamp_ms, [unit.records for unit in joined])
+        return build_alike(joined[0].timestamp_ms, [piece.records for piece in joined])
 
 
-def _joined(units: list[Unit], size_max: int) -> Iterator[list[Unit]]:
+def _joined(pieces: list[Piece], size_max: int) -> Iterator[list[Piece]]:
     """Yield who shares a batch: messages of one time; one too large is refused by itself."""
-    joined: list[Unit] = []
+    joined: list[Piece] = []
     size = 0
-    if max([unit.size for unit in units]) > size_max:
-        units = _by_client(units)
-    for unit in units:
-        is_other = unit.is_apart or (
-            joined and joined[0].parcel.timestamp_ms != unit.parcel.timestamp_ms
-        )
-        if joined and (size + unit.size > size_max or is_other or joined[0].is_apart):
+    if max([piece.size for piece in pieces]) > size_max:
+        pieces = _by_client(pieces)
+    for piece in pieces:
+        is_other = piece.is_apart or (joined and joined[0].timestamp_ms != piece.timestamp_ms)
+        if joined and (size + piece.size > size_max or is_other or joined[0].is_apart):
             yield joined
             joined, size = [], 0
-        joined.append(unit)
-        size += unit.size
+        joined.append(piece)
+        size += piece.size
     yield joined
 
 
-def _by_client(units: list[Unit]) -> list[Unit]:
-    return [one for unit in units for one in unit.by_client()]
+def _by_client(pieces: list[Piece]) -> list[Piece]:
+    return [one for piece in pieces for one in piece.by_client()]
 
 
 def _outcome(future: asyncio.Future[Any]) -> ChordMQError | None:
@@ -257,10 +281,10 @@ def _outcome(future: asyncio.Future[Any]) -> ChordMQError | None:
     return error if isinstance(error, ChordMQError) else None
 
 
-def _tell(waiting: list[Done], error: ChordMQError | None) -> None:
-    for done in waiting:
-        done(error)
+def _tell(waiting: list[Share], error: ChordMQError | None) -> None:
+    for share in waiting:
+        share.stored(error)
 
 
-def _tell_later(waiting: list[Done], appended: asyncio.Future[int]) -> None:
+def _tell_later(waiting: list[Share], appended: asyncio.Future[int]) -> None:
     appended.add_done_callback(lambda future: _tell(waiting, _outcome(future)))

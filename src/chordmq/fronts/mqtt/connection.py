@@ -22,7 +22,8 @@ from chordmq.fronts.mqtt.envelopes import Envelopes
 from chordmq.fronts.mqtt.errors import reason_of
 from chordmq.fronts.mqtt.front import MqttFront, Route
 from chordmq.fronts.mqtt.handlers import HANDLERS
-from chordmq.fronts.mqtt.publications import Receipt
+from chordmq.fronts.mqtt.letters import Letter
+from chordmq.fronts.mqtt.publications import Receipt, publish_alone
 from chordmq.fronts.mqtt.session import Session
 from chordmq.fronts.mqtt.throttle import Throttle
 from chordmq.logs import get_logger
@@ -124,11 +125,15 @@ class MqttConnection(asyncio.Protocol):
         if self._limits:
             self._charge(produced=len(data))
         reader = self._reader
-        packets = reader.receive(data)
         if self._task is not None or self._packets:
-            self._packets += packets
+            self._packets += reader.receive(data)
         else:
-            self._handle_all(packets)
+            message = reader.alone(data)
+            try:
+                if message is None or not publish_alone(self, reader.topic, message):
+                    self._handle_all(reader.receive(data))
+            except Exception as fault:  # noqa: BLE001  one client's fault is not the others'
+                self.failed(fault)
         more = reader.held + self._unstored_bytes - self._held
         if more > UNCOUNTED_BYTES_MAX or self._packets or reader.fault or self._throttle:
             self._after_read()
@@ -263,12 +268,26 @@ class MqttConnection(asyncio.Protocol):
         if session is not None and session.outbox.connection is self:
             session.outbox.pump()
 
-    def take(self, receipt: Receipt) -> None:
+    def take(self, receipt: Receipt | Letter) -> None:
         """Count messages that are being stored, and have their receipt sent in its turn."""
         self._unstored_bytes += receipt.size
-        if receipt.ids:
-            self._answers.append(receipt)
-            self.count(receipt.count)
+        self._answers.append(receipt)
+        self.unanswered += receipt.count
+        if self.version == V5:
+            self._check_unanswered()
+
+    def settled(self, receipt: Receipt | Letter) -> None:
+        """Count messages that are stored, or could not be, and send the answers that are there."""
+        self.unanswered -= receipt.count
+        self._unstored_bytes -= receipt.size
+        if not self._is_reading or self._held:
+            self._account()
+        if len(self._answers) > 1:
+            self.answered()
+            return
+        self._answers.clear()
+        if receipt.data:
+            self.send(receipt.data)
 
     def expect(self, answer: Answer) -> Answer:
         """Have an answer sent when it is there, after those before it."""
@@ -287,9 +306,14 @@ class MqttConnection(asyncio.Protocol):
         del answers[:ready]
 
     def count(self, number: int) -> None:
-        """Count messages that the client waits for an answer to; MQTT-3.3.4-9 has a limit."""
+        """Count messages that the client waits for an answer to."""
         self.unanswered += number
-        if self.version == V5 and self.unanswered > self.front.settings.receive_maximum:
+        if self.version == V5:
+            self._check_unanswered()
+
+    def _check_unanswered(self) -> None:
+        """Raise ProtocolError if the client has sent more than it may; see MQTT-3.3.4-9."""
+        if self.unanswered > self.front.settings.receive_maximum:
             raise ProtocolError(
                 f"{self.unanswered} messages without an answer", Reason.RECEIVE_MAXIMUM_EXCEEDED
             )

@@ -1,6 +1,6 @@
 """Messages as packets for one connection: its version, its aliases, its limit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from chordmq.codecs.mqtt import writer
 from chordmq.codecs.mqtt.fields import write_number, write_short, write_word
@@ -58,7 +58,7 @@ class Envelopes:
         start: int,
         target: Target,
         qos: int,
-        ids: list[int],
+        ids: Sequence[int],
         *,
         is_repeated: bool = False,
     ) -> tuple[bytes, list[int]]:

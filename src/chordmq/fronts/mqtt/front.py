@@ -17,6 +17,7 @@ from chordmq.errors import NotLeader
 from chordmq.fronts.mqtt import sys_topics
 from chordmq.fronts.mqtt.appends import MessageAppends
 from chordmq.fronts.mqtt.groups import READ_APART, Groups
+from chordmq.fronts.mqtt.letters import Bundle
 from chordmq.fronts.mqtt.mapping import Parcel, headers_of
 from chordmq.fronts.mqtt.reaches import Reaches
 from chordmq.fronts.mqtt.register import Register
@@ -40,7 +41,7 @@ class Route:
     """Where the messages of a name go, and what their records have in common."""
 
     __slots__ = (
-        "_headers", "_is_named", "certificate", "key", "name", "overhead", "partition",
+        "_headers", "_is_named", "around", "certificate", "key", "name", "overhead", "partition",
         "prepared_key", "topic",
     )  # fmt: skip
 
@@ -56,6 +57,8 @@ class Route:
         """Where births of Sparkplug's edge nodes and devices are kept; nothing for other names."""
         self._is_named = name_of(partition.topic, Record(0, 0, key, b"")) != name
         self._headers: dict[int, tuple[Headers, bytes]] = {}
+        self.around = (self.prepared_key, self.headers(1)[1])
+        """Key and headers of messages of QoS 1 as records have them."""
 
     def headers(self, qos: int) -> tuple[Headers, bytes]:
         """Return the headers of messages with a QoS, and the same as records have them."""
@@ -296,19 +299,31 @@ class MqttFront:
                 for partition in topic.partitions[known.get(topic.id, 0) :]:
                     self._follow(partition, partition.log.start_offset)
 
-    def _spread(self, parcels: list[Parcel]) -> None:
-        """Give messages of a partition to everybody who wants them, side by side at once."""
+    def _spread(self, parcels: list[Parcel | Bundle]) -> None:
+        """Give messages of a partition to everybody who wants them."""
         assert parcels[0].source is not None
-        topic, find = parcels[0].source.partition.topic, self.interest.targets
-        targets = find(parcels[0].name, topic)
-        alike: list[Parcel] = []
+        topic = parcels[0].source.partition.topic
         for parcel in parcels:
-            others = find(parcel.name, topic)
-            if others is not targets and others != targets:
-                _offer(alike, targets)
-                targets, alike = others, []
-            alike.append(parcel)
-        _offer(alike, targets)
+            if isinstance(parcel, Bundle):
+                self._spread_letters(parcel, topic)
+            else:
+                _offer([parcel], self.interest.targets(parcel.name, topic))
+
+    def _spread_letters(self, bundle: Bundle, topic: str) -> None:
+        """Give letters to everybody who wants them; those that the same clients want, at once."""
+        find = self.interest.targets
+        last, targets, start = None, None, 0
+        for index, letter in enumerate(bundle.letters):
+            route = letter.route
+            if route is last:
+                continue
+            last, others = route, find(route.name, topic)
+            if others is not targets:
+                if targets:
+                    _offer_letters(bundle, start, index, targets)
+                targets, start = others, index
+        if targets:
+            _offer_letters(bundle, start, len(bundle), targets)
 
     async def resubscribe(self, subscription: Subscription) -> None:
         """Take up a subscription that the log has kept."""
@@ -323,9 +338,17 @@ def _offer(parcels: list[Parcel], targets: list[Target]) -> None:
     """Give messages to some who want them."""
     for target in targets:
         outbox = target.session.outbox
-        if target.no_local:  # it wants those of others
-            for parcel in parcels:
+        for parcel in parcels:
+            if target.no_local:  # it wants those of others
                 for one in parcel.by_sender():
                     outbox.offer(one, target)
-        else:
-            outbox.offer_all(parcels, target)
+            else:
+                outbox.offer(parcel, target)
+
+
+def _offer_letters(bundle: Bundle, start: int, stop: int, targets: list[Target]) -> None:
+    """Give letters to some who want them: as they are, or as what every outbox can take."""
+    for target in targets:
+        sent = target.session.outbox.send_letters(bundle, start, stop, target)
+        if sent < stop:
+            _offer(bundle.parcels(sent, stop), [target])

@@ -76,17 +76,6 @@ class Parcel:
     written: dict[tuple[object, ...], bytes] | None = None
     """Packets for subscribers that want the same."""
 
-    @property
-    def is_plain(self) -> bool:
-        """Return whether this is one message of QoS 1 that says nothing of itself."""
-        return (
-            self.qos == 1
-            and len(self.payloads) == 1
-            and self.expires_ms is None
-            and not self.headers
-            and not self.retain
-        )
-
     def by_sender(self) -> "list[Parcel]":
         """Return each client's messages by themselves."""
         if len(self.shares) <= 1:

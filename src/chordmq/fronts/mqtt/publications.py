@@ -15,9 +15,9 @@ from chordmq.codecs.mqtt.packets import V5, Publish, Run, Will
 from chordmq.codecs.mqtt.properties import NONE
 from chordmq.codecs.mqtt.reasons import Reason
 from chordmq.errors import ChordMQError, PolicyViolation, TopicAccessDenied, UnknownTopic
-from chordmq.fronts.mqtt.answers import Answer
+from chordmq.fronts.mqtt.answers import Answer, refusal
 from chordmq.fronts.mqtt.appends import RECORD_OVERHEAD_MAX, Done, Share, Told, Unit
-from chordmq.fronts.mqtt.errors import PUBLISH_REASONS, reason_of
+from chordmq.fronts.mqtt.letters import Letter
 from chordmq.fronts.mqtt.mapping import EXPIRES, RETAIN, Extras, Parcel, extras_of, sender_of
 from chordmq.fronts.mqtt.rules import Action, Verdict
 from chordmq.fronts.mqtt.session import Session
@@ -38,13 +38,38 @@ _new = tuple.__new__  # half the time of calling the class
 RESERVED = ("$SYS/", "$share/", "$queue/", "$stream/", "$sparkplug/")
 
 
+def publish_alone(connection: "MqttConnection", topic: bytes, message: tuple[bytes, bytes]) -> bool:
+    """Take one message of QoS 1 that has nothing special: its number and its payload.
+
+    Return False if it has to go another way: it is the first to its topic, for instance.
+    """
+    session, route = connection.session, connection.routes.get(topic)
+    if session is None or route is None or session.hides_own:
+        return False
+    front = connection.front
+    letter = Letter(connection, session.client_id, route, message)
+    connection.take(letter)
+    front.messages_in += 1
+    front.appends.post(letter)
+    if front.broker.audit.sample:
+        front.audit(session, "publish", f"1 to {route.name}")
+    if route.certificate:
+        certify(front, route, letter.payload, 1)
+    return True
+
+
 def publish_run(connection: "MqttConnection", session: Session, route: "Route", run: Run) -> None:
     """Take messages that have nothing special, many at once."""
-    front, count = connection.front, len(run.payloads)
+    front, count, ids = connection.front, len(run.payloads), run.ids
+    if len(ids) == 1 and publish_alone(connection, run.topic, (ids[0], run.payloads[0])):
+        return
     receipt = Receipt(connection, session.client_id, run, run.size + route.overhead * count)
-    connection.take(receipt)
+    if ids:
+        connection.take(receipt)
+    else:
+        connection.storing(receipt.size)
     front.messages_in += count
-    qos, version = (1, 0) if run.ids else (0, connection.version)
+    qos, version = (1, 0) if ids else (0, connection.version)
     unit = None if session.hides_own else front.appends.alike(route, qos, version)
     if unit is not None:
         unit.join(run, receipt)
@@ -95,28 +120,18 @@ class Receipt(Answer):
         """Answer; with QoS 0 nobody waits for that."""
         connection, ids = self._connection, self.ids
         del self._connection  # the message may wait for a subscriber, and has this with it
-        connection.stored(self.size)
         if not ids:
+            connection.stored(self.size)
             if error is not None:
                 connection.front.refused += self.count
             return
-        connection.unanswered -= self.count
         if error is None:
             self.data = writer.pubacks(ids)
         else:
             numbers = [int.from_bytes(number, "big") for number in ids]
-            refusals = [_refusal(connection, kinds.PUBACK, one, error) for one in numbers]
+            refusals = [refusal(connection, kinds.PUBACK, one, error) for one in numbers]
             self.data = b"".join(refusals)
-        connection.answered()
-
-
-def _refusal(connection: "MqttConnection", kind: int, number: int, error: ChordMQError) -> bytes:
-    """Return why a message is not stored; MQTT 3.1.1 has no word for it but the end."""
-    if connection.version != V5:
-        connection.fail(error)
-        return b""
-    reason = reason_of(error, PUBLISH_REASONS)
-    return writer.ack(kind, number, V5, reason, connection.because(str(error)))
+        connection.settled(self)
 
 
 def take_run(connection: "MqttConnection", session: Session, run: Run) -> "Work | None":
@@ -252,7 +267,7 @@ def _refuse(connection: "MqttConnection", packet: Publish, error: ChordMQError) 
         kind = kinds.PUBACK if packet.qos == 1 else kinds.PUBREC
         connection.unanswered -= 1
         answer = connection.expect(Answer())
-        answer.data = _refusal(connection, kind, packet.id, error)
+        answer.data = refusal(connection, kind, packet.id, error)
         connection.answered()
 
 
@@ -374,7 +389,7 @@ def _one_done(
         answer.data = writer.ack(kind, packet.id, connection.version)
     else:
         session.forget_arrival(packet.id)
-        answer.data = _refusal(connection, kind, packet.id, error)
+        answer.data = refusal(connection, kind, packet.id, error)
     connection.answered()
 
 

@@ -73,6 +73,8 @@ class Interest:
     def __init__(self) -> None:
         self._tree: FilterTree[Subscription] = FilterTree()
         self._targets: dict[tuple[str, str], list[Target]] = {}
+        self._alike: dict[tuple[Target, ...], list[Target]] = {}
+        """The same, once for all names that the same sessions want alike."""
 
     def __len__(self) -> int:
         return len(self._tree)
@@ -80,23 +82,24 @@ class Interest:
     def add(self, subscription: Subscription) -> None:
         """Have a subscription found."""
         self._tree.add(subscription.filter, subscription)
-        self._targets.clear()
+        self.forget_decisions()
 
     def remove(self, subscription: Subscription) -> None:
         """Forget a subscription."""
         self._tree.remove(subscription.filter, subscription)
-        self._targets.clear()
+        self.forget_decisions()
 
     def forget_decisions(self) -> None:
         """Ask again who may read what."""
         self._targets.clear()
+        self._alike.clear()
 
     def targets(self, name: str, log_topic: str) -> list[Target]:
         """Return which sessions get a message of a name that lies in a log topic."""
         targets = self._targets.get((name, log_topic))
         if targets is None:
             if len(self._targets) >= REMEMBERED_MAX:
-                self._targets.clear()
+                self.forget_decisions()
             targets = self._targets[name, log_topic] = self._find(name, log_topic)
         return targets
 
@@ -105,4 +108,5 @@ class Interest:
         for one in self._tree.find(name):
             if one.session.may_get(name, log_topic, is_granted=one.is_granted):
                 by_session.setdefault(one.session, []).append(one)
-        return [target_of(session, found) for session, found in by_session.items()]
+        targets = [target_of(session, found) for session, found in by_session.items()]
+        return self._alike.setdefault(tuple(targets), targets)

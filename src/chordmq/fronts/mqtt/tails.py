@@ -7,6 +7,7 @@ from typing import Protocol
 from chordmq.broker.feed import Feed
 from chordmq.broker.partition import Partition
 from chordmq.errors import NotCommittedInTime, OffsetOutOfRange
+from chordmq.fronts.mqtt.letters import Bundle
 from chordmq.fronts.mqtt.mapping import Parcel, parcel_of
 from chordmq.records.record import Record
 
@@ -40,7 +41,7 @@ class Tail:
     is_own = True
 
     def __init__(
-        self, partition: Partition, position: int, spread: Callable[[list[Parcel]], None]
+        self, partition: Partition, position: int, spread: Callable[[list[Parcel | Bundle]], None]
     ) -> None:
         self.partition = partition
         self.position = position
@@ -48,7 +49,7 @@ class Tail:
         self._spread = spread
         self.is_waiting = position == UNKNOWN
         """Whether nobody could say yet where the partition ends."""
-        self._own: dict[int, list[Parcel]] = {}
+        self._own: dict[int, list[Parcel | Bundle]] = {}
         self._own_bytes = 0
         self._is_scheduled = False
         self.is_closed = False
@@ -59,11 +60,11 @@ class Tail:
         self.position, self.is_waiting = position, False
         self.wake()
 
-    def expect(self, base_offset: int, parcels: list[Parcel]) -> None:
+    def expect(self, base_offset: int, parcels: list[Parcel | Bundle]) -> None:
         """Take note of what this front has appended, and where it came to lie."""
         for parcel in parcels:
             parcel.source, parcel.base_offset = self, base_offset
-            base_offset += len(parcel.payloads)
+            base_offset += len(parcel)
         if self._own_bytes >= OWN_BYTES_MAX:
             self._forget_own()  # an undecided transaction holds them up; the log has them
         self._own[parcels[0].base_offset] = parcels
@@ -114,14 +115,14 @@ class Tail:
                 self._spread(parcels)
         partition.wait(self)
 
-    def _read_on(self) -> list[Parcel]:
+    def _read_on(self) -> list[Parcel | Bundle]:
         """Return what others have appended, up to what this front has."""
         for base in [base for base in self._own if base <= self.position]:
             self._own_bytes -= sum(map(_size, self._own.pop(base)))
         nearest = min(self._own, default=self.position + RECORDS_AT_ONCE)
         count = min(nearest - self.position, RECORDS_AT_ONCE)
         parcels, self.position = read_parcels(self, self.position, count)
-        return parcels
+        return [*parcels]
 
 
 def read_parcels(
@@ -171,7 +172,9 @@ async def reread(source: Source, offset: int) -> list[Parcel]:
     return read_parcels(source, offset, 1)[0]
 
 
-def _size(parcel: Parcel) -> int:
+def _size(parcel: Parcel | Bundle) -> int:
+    if isinstance(parcel, Bundle):
+        return parcel.size
     return sum(map(len, parcel.packets or parcel.payloads))
 
 
