@@ -286,3 +286,28 @@ def test_what_a_subscriber_has_not_answered_comes_again(connect: Connect, name: 
     assert all(one.duplicate for one in again)
     by_name = groupby(sorted(again, key=lambda one: one.topic), key=lambda one: one.topic)
     assert all([one.payload for one in found] == [b"0", b"1"] for _, found in by_name)
+
+
+async def test_numbers_go_round_and_leave_out_those_in_use(fleet: Fleet) -> None:
+    """E3: MQTT-2.2.1-4: each message on its way has a number of its own, and keeps its place."""
+    reader = await fleet.join("reader")
+    reader.subscribe("a/#", 1)
+    await reader.answer(5)
+    devices = await fleet.grow("a/d/{}")
+    assert reader.connection.session is not None
+    outbox = reader.connection.session.outbox
+    outbox._last_id = 65_530
+    for number, device in enumerate(devices):
+        device.receive(device.publish(f"a/d/{number}", b"x", 2))
+    for device in devices:
+        await device.answer(4)
+    await reader.answer(2 * DEVICES * len("a/d/1"))
+    numbers = [*range(1, DEVICES + 1), *range(65_531, 65_536), *range(DEVICES + 1, 2 * DEVICES - 4)]
+    offsets = {number: flight.offset(number) for number, flight in outbox.flights.items()}
+    assert offsets == {number: offset for offset, number in enumerate(numbers)}
+    acks = b"".join(b"\x40\2" + number.to_bytes(2, "big") for number in numbers[::2])
+    reader.receive(acks)
+    assert list(outbox.flights) == numbers[1::2]
+    assert {n: one.message(n)[0].base_offset for n, one in outbox.flights.items()} == {
+        number: offset for offset, number in enumerate(numbers) if offset % 2
+    }

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 IDS = 65_535
 SENT, RECEIVED, DONE = 1, 2, 3
 """How far a message of QoS 2 is: sent, in the client's hands, and over."""
-_new = tuple.__new__  # half the time of calling the class
 
 
 class Connection(Protocol):
@@ -53,23 +52,22 @@ class Waiting(NamedTuple):
 
 
 class Flight(NamedTuple):
-    """A message on its way."""
+    """Messages on their way that went out side by side, and are as far as each other."""
 
     parcel: Parcel | Bundle
-    at: int
-    """Which message of the parcel."""
+    first: int
+    """The number that the first message of the parcel has, or would have."""
     target: Target
     qos: int
     state: int = SENT
 
-    @property
-    def offset(self) -> int:
-        """Return where the message lies."""
-        return self.parcel.base_offset + self.at
+    def offset(self, number: int) -> int:
+        """Return where the message with a number lies."""
+        return self.parcel.base_offset + number - self.first
 
-    def written(self) -> tuple[Parcel, int]:
-        """Return the message as a part of a parcel, which envelopes can write."""
-        parcel, at = self.parcel, self.at
+    def message(self, number: int) -> tuple[Parcel, int]:
+        """Return the message with a number as one of a parcel, which envelopes can write."""
+        parcel, at = self.parcel, number - self.first
         if isinstance(parcel, Bundle):
             return parcel.parcels(at, at + 1)[0], 0
         return parcel, at
@@ -112,9 +110,7 @@ class Outbox:
         stop = min(stop, start + connection.window - len(self.flights))
         if stop <= start:
             return start
-        flights, ids = self.flights, self._free_ids(stop - start)
-        for index, number in enumerate(ids, start):
-            flights[number] = _new(Flight, (bundle, index, target, 1, SENT))
+        ids = self._depart(stop - start, bundle, start, target, 1)
         letters = bundle.letters[start:stop]
         topics = [letter.route.topic for letter in letters]
         payloads = [letter.payload for letter in letters]
@@ -122,17 +118,23 @@ class Outbox:
         self._session.count_sent(len(ids))
         return stop
 
-    def _free_ids(self, count: int) -> Sequence[int]:
-        """Return numbers that no message on its way has, and take note that they are used."""
+    def _depart(
+        self, count: int, parcel: Parcel | Bundle, start: int, target: Target, qos: int
+    ) -> Sequence[int]:
+        """Give messages numbers that no other on its way has; return these."""
         flights, number = self.flights, self._last_id
-        ids: Sequence[int] = range(number + 1, number + 1 + count)
-        if number + count > IDS or not flights.keys().isdisjoint(ids):
-            ids = []
-            while len(ids) < count:
-                number = number % IDS + 1
-                if number not in flights:
-                    ids.append(number)
-        self._last_id = ids[-1]
+        together = range(number + 1, number + 1 + count)
+        if number + count <= IDS and flights.keys().isdisjoint(together):
+            self._last_id += count
+            flights.update(dict.fromkeys(together, Flight(parcel, number + 1 - start, target, qos)))
+            return together
+        ids: list[int] = []
+        while len(ids) < count:
+            number = number % IDS + 1
+            if number not in flights:
+                flights[number] = Flight(parcel, number - start - len(ids), target, qos)
+                ids.append(number)
+        self._last_id = number
         return ids
 
     def offer(self, parcel: Parcel, target: Target) -> None:
@@ -292,11 +294,8 @@ class Outbox:
                 parcel.source.settled(parcel.base_offset + index)
 
     def _send_certain(self, connection: Connection, waiting: Waiting, count: int) -> None:
-        parcel, start, target, qos = waiting
-        flights, ids = self.flights, self._free_ids(count)
-        for index, number in enumerate(ids, start):
-            flights[number] = _new(Flight, (parcel, index, target, qos, SENT))
-        if qos == 2 and self._session.is_durable:
+        ids = self._depart(count, *waiting)
+        if waiting.qos == 2 and self._session.is_durable:
             # A number must be known before it is used, or a crash would use it for another.
             self._being_stored += 1
             self._session.when_stored(lambda: self._send_stored(connection, ids))
@@ -318,7 +317,7 @@ class Outbox:
         for number in ids:
             flight = self.flights.get(number)
             if flight is not None:
-                waiting = Waiting(*flight.written(), flight.target, 2)
+                waiting = Waiting(*flight.message(number), flight.target, 2)
                 self._write(connection, waiting, [number])
         if self.pending:
             connection.pump_soon()
@@ -327,17 +326,18 @@ class Outbox:
 
     def acknowledged(self, ids: list[int]) -> None:
         """Take PUBACK for messages of QoS 1; numbers that are not known are let be."""
-        flights = self.flights
+        flights, plain = self.flights, None
         for number in ids:
             flight = flights.pop(number, None)
-            if flight is not None:
-                parcel, index, _, qos, _ = flight
-                if qos != 1:
-                    flights[number] = flight
-                    continue
-                source = parcel.source
-                if source is not None and not isinstance(source, Tail):
-                    source.settled(parcel.base_offset + index)
+            if flight is plain or flight is None:
+                continue
+            source = flight.parcel.source
+            if flight.qos != 1:
+                flights[number] = flight
+            elif source is None or isinstance(source, Tail):
+                plain = flight  # there is nothing more to do for those that went out with it
+            else:
+                source.settled(flight.offset(number))
         self._session.touch()
         self.pump()
 
@@ -378,9 +378,9 @@ class Outbox:
         source = flight.parcel.source
         if source is not None and source.is_own:
             if flight.qos == 2 and self._session.is_durable:
-                self._done.setdefault(source, set()).add(flight.offset)
+                self._done.setdefault(source, set()).add(flight.offset(number))
         elif source is not None:
-            source.settled(flight.offset)
+            source.settled(flight.offset(number))
         self._session.touch()
 
     # Coming and going.
@@ -394,7 +394,7 @@ class Outbox:
                 connection.send(writer.ack(PUBREL, number, connection.version))
                 continue
             data, _ = connection.envelopes.certain(
-                *flight.written(), flight.target, flight.qos, [number], is_repeated=True
+                *flight.message(number), flight.target, flight.qos, [number], is_repeated=True
             )
             connection.send(data)
         self._absent_until = {tail: tail.position for tail in self.behind}
@@ -423,15 +423,15 @@ class Outbox:
             # MQTT-4.8.2-5: QoS 2 stays with its client; QoS 1 goes to another of the group.
             if flight.qos == 1 and source is not None and not isinstance(source, Tail):
                 del self.flights[number]
-                source.settled(flight.offset, is_taken=False)
+                source.settled(flight.offset(number), is_taken=False)
 
     def close(self) -> None:
         """Give back what a session that ends has taken from a group."""
         self.detach()
-        for flight in self.flights.values():
+        for number, flight in self.flights.items():
             source = flight.parcel.source
             if source is not None and not isinstance(source, Tail):
-                source.settled(flight.offset, is_taken=False)
+                source.settled(flight.offset(number), is_taken=False)
         self.flights.clear()
 
     # What the log keeps of it.
@@ -446,9 +446,9 @@ class Outbox:
         for waiting in self.pending:
             if waiting.parcel.source is source and waiting.qos:
                 place = min(place, waiting.parcel.base_offset + waiting.start)
-        for flight in self.flights.values():
+        for number, flight in self.flights.items():
             if flight.parcel.source is source:
-                place = min(place, flight.offset)
+                place = min(place, flight.offset(number))
         done = self._done.get(source)
         if done:
             self._done[source] = {offset for offset in done if offset >= place}
@@ -462,8 +462,8 @@ class Outbox:
         """Return which messages of QoS 2 are over, or on their way, and are not sent again."""
         done = self._done.get(source, set())
         return done | {
-            one.offset
-            for one in self.flights.values()
+            one.offset(number)
+            for number, one in self.flights.items()
             if one.qos == 2 and one.parcel.source is source
         }
 

@@ -229,7 +229,7 @@ class Session:
                 for offset in self.outbox.done_in(source)
             )
             flights += (
-                StoredFlight(number, topic.id, index, one.offset, one.state, wanted)
+                StoredFlight(number, topic.id, index, one.offset(number), one.state, wanted)
                 for number, one in self.outbox.flights.items()
                 if one.qos == 2 and one.parcel.source is source
             )
@@ -324,7 +324,8 @@ class Session:
             parcels = await reread(source, stored.offset) if source is not None else ()
             if parcels and parcels[0].base_offset == stored.offset:  # or retention has taken it
                 target = self._target_of(stored, parcels[0])
-                self.outbox.flights[stored.id] = Flight(parcels[0], 0, target, 2, stored.state)
+                flight = Flight(parcels[0], stored.id, target, 2, stored.state)
+                self.outbox.flights[stored.id] = flight
             self._landed.pop(0)
 
     def _source_of(self, stored: StoredFlight) -> Source | None:
