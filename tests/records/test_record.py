@@ -110,7 +110,7 @@ def test_records_that_have_nothing_in_common_make_the_same_batch(
 ) -> None:
     records = [NewRecord(time, key, value, headers) for key, headers, value in before + behind]
     alike = [AlikeRecords(prepare_key(k), prepare_headers(h), [v]) for k, h, v in before]
-    unlike = UnlikeRecords([(prepare_key(k), prepare_headers(h), v) for k, h, v in behind])
+    unlike = UnlikeRecords([((prepare_key(k), prepare_headers(h)), v) for k, h, v in behind])
     assert build_alike(time, [*alike, unlike]) == build_batch(records)
 
 

@@ -130,9 +130,9 @@ class AlikeRecords(NamedTuple):
 
 
 class UnlikeRecords(NamedTuple):
-    """Records of the batch's time that have nothing in common: key, headers and value of each."""
+    """Records of the batch's time that have nothing in common: key and headers, and value."""
 
-    rows: Sequence[tuple[bytes, bytes, bytes]]
+    rows: Sequence[tuple[tuple[bytes, bytes], bytes]]
     """Keys and headers are written already."""
 
 
@@ -203,7 +203,7 @@ def _add_alike(out: list[bytes], offset: int, group: AlikeRecords) -> None:
 def _add_unlike(out: list[bytes], offset: int, group: UnlikeRecords) -> None:
     """Add records; what stands around a value is written for each."""
     table, table_max, begin = UVARINTS, _TABLE_MAX, _NOTHING_AND_NO_TIME
-    for key, headers, value in group.rows:
+    for (key, headers), value in group.rows:
         place = table[offset << 1] if offset < table_max else varint(offset)
         length = len(value)
         width = table[length << 1] if length < table_max else varint(length)

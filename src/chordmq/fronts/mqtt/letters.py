@@ -81,7 +81,7 @@ class Bundle:
     @property
     def records(self) -> UnlikeRecords:
         """Return the letters as they are written to the log."""
-        return UnlikeRecords([(*one.route.around, one.payload) for one in self.letters])
+        return UnlikeRecords([(one.route.around, one.payload) for one in self.letters])
 
     def as_records(self) -> list[NewRecord]:
         """Return the letters one by one."""
