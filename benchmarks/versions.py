@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks import amqp, load, sockets
+from benchmarks import amqp, load, mqtt, sockets
 from benchmarks.peers import FRONTS, ROOT, Peer, start_chordmq
 from benchmarks.usage import usage_of
 
@@ -29,6 +29,8 @@ BATCHES = 8_000
 SECONDS = 4.0
 READS = 4
 CROWD = 8
+FAN_INS = 5
+"""How often all devices come, publish twenty messages each, and go; their coming counts."""
 ENDLESS = 10**9
 GB = 1e9
 
@@ -151,9 +153,35 @@ def shared_backlog(peer: Peer) -> tuple[float, float]:
     return count, amqp.worked_off(_amqp_address(peer), QUEUE, count, workers)
 
 
+def devices(peer: Peer) -> tuple[float, float]:
+    """Have 500 MQTT devices publish to one topic, each waiting for every answer."""
+    return _fan_in(peer, has_own_names=False)
+
+
+def device_names(peer: Peer) -> tuple[float, float]:
+    """Have each of them publish to a topic of its own."""
+    return _fan_in(peer, has_own_names=True)
+
+
+def _fan_in(peer: Peer, *, has_own_names: bool) -> tuple[float, float]:
+    address, topic = _address(peer, "mqtt"), TOPIC.encode()
+    count = mqtt.DEVICES * mqtt.PER_DEVICE
+    rates = [mqtt.fan_in(address, topic, has_own_names=has_own_names) for _ in range(FAN_INS)]
+    return FAN_INS * count, sum(count / rate for rate in rates)
+
+
+def name_devices(peer: Peer) -> None:
+    """Create the topic that holds the devices' names."""
+    load.create_topic(peer.bootstrap, f"{TOPIC}.{mqtt.BELOW.decode()}", 1, {"flush": "os"})
+
+
 def _amqp_address(peer: Peer) -> tuple[str, int]:
+    return _address(peer, "amqp")
+
+
+def _address(peer: Peer, front: str) -> tuple[str, int]:
     ports = (peer.directory / "ports").read_text().split()
-    return "127.0.0.1", int(ports[FRONTS.index("amqp")])
+    return "127.0.0.1", int(ports[FRONTS.index(front)])
 
 
 LOADS = {
@@ -165,6 +193,8 @@ LOADS = {
     "crowd": Load(crowd, "MB/s", "s/GB", 1e6, GB, fill),
     "unbatched": Load(unbatched, "requests/s", "µs", 1.0, 1e6),
     "flushed": Load(flushed, "requests/s", "µs", 1.0, 1e6, spread),
+    "devices": Load(devices, "messages/s", "µs", 1.0, 1e6),
+    "device_names": Load(device_names, "messages/s", "µs", 1.0, 1e6, name_devices),
     "workers": Load(workers, "messages/s", "µs", 1.0, 1e6),
     "backlog": Load(backlog, "messages/s", "µs", 1.0, 1e6, pile_up),
     "shared_backlog": Load(shared_backlog, "messages/s", "µs", 1.0, 1e6, pile_up),
