@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
+from chordmq.errors import ChordMQError
 from chordmq.storage.cold import ColdRange
 from chordmq.storage.log import Log
 
@@ -55,14 +57,15 @@ class ReadAhead:
 
         What memory does not have is only brought there.
         """
-        place = (log, offset)
-        if place in self._under_way or (offset, max_bytes) in log.reader.ahead or log.fault:
+        place, reader = (log, offset), log.reader
+        if place in self._under_way or (offset, max_bytes) in reader.ahead or log.fault:
             return
-        cold = log.reader.cold(offset, max_bytes)
-        if cold is None:
-            log.reader.prepare(offset, max_bytes, limit)
-        else:
-            self._begin(place, cold)
+        with suppress(ChordMQError):  # whoever asks is told
+            cold = reader.cold(offset, max_bytes) if offset < log.end_offset else None
+            if cold is None:
+                reader.prepare(offset, max_bytes, limit)
+            else:
+                self._begin(place, cold)
 
     def _begin(self, place: Place, cold: ColdRange) -> dict[Wake, None]:
         """Have a thread wait for the disk; return who is to be woken then."""

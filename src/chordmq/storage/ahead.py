@@ -3,13 +3,13 @@
 A reader that goes on where it stopped finds its next piece read and checked, while it was taking
 the one before; it is not kept then, so that the memory is used again while it lies in the
 processor's cache. Where several read the same one soon after the other, the first reads it for all
-of them. The memory is that of the logs' tails (`TailBudget`).
+of them. The memory is what the logs' tails leave (`tail.Spare`).
 """
 
 import math
 
 from chordmq.storage.segment import Piece
-from chordmq.storage.tail import CHUNK_OVERHEAD, Chunk, TailBudget
+from chordmq.storage.tail import CHUNK_OVERHEAD, Budget, Chunk
 
 AGE_S = 2.0
 """How long a piece is kept for those who do not come."""
@@ -27,32 +27,42 @@ class Ahead:
 
     __slots__ = ("_asks", "_budget", "_chunks", "_shared_s")
 
-    def __init__(self, budget: TailBudget) -> None:
+    def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._chunks: dict[Ask, Chunk] = {}
-        self._asks: dict[Ask, None] = {}
-        """What readers have asked for last."""
+        self._asks: dict[Ask, float] = {}
+        """What readers have asked for last, and when."""
         self._shared_s = -math.inf
 
     def __contains__(self, ask: Ask) -> bool:
         return ask in self._chunks
 
     def put(self, ask: Ask, piece: Piece) -> None:
-        """Keep what a reader would get, unless it is kept already."""
-        if ask in self._chunks:
+        """Keep what a reader would get, unless it is kept already or larger than all memory.
+
+        A view that keeps a much larger buffer alive is copied, so that the budget tells the truth.
+        """
+        data = piece.data
+        if ask in self._chunks or not self.has_room(len(data)):
             return
-        chunk = Chunk(self, ask[0], piece.next_offset, piece.data, self._budget.clock.monotonic_s())
+        if 2 * len(data) < memoryview(data.obj).nbytes:
+            data = memoryview(bytes(data))
+        chunk = Chunk(self, ask[0], piece.next_offset, data, self._budget.clock.monotonic_s())
         self._chunks[ask] = chunk
-        self._budget.add(chunk, len(piece.data) + CHUNK_OVERHEAD)
+        self._budget.add(chunk, len(data) + CHUNK_OVERHEAD)
+
+    def has_room(self, size: int) -> bool:
+        """Return whether a piece of such a size could be kept."""
+        return size + CHUNK_OVERHEAD <= self._budget.limit
 
     def take(self, ask: Ask, limit: int) -> tuple[memoryview, int] | None:
         """Return what a reader gets who may have what lies before `limit`, and where it ends."""
-        if ask in self._asks:
-            self._shared_s = self._budget.clock.monotonic_s()
-        else:
-            self._asks[ask] = None
-            if len(self._asks) > ASKS_MAX:
-                del self._asks[next(iter(self._asks))]
+        now_s = self._budget.clock.monotonic_s()
+        if now_s - self._asks.pop(ask, -math.inf) < SHARED_S:
+            self._shared_s = now_s
+        self._asks[ask] = now_s
+        if len(self._asks) > ASKS_MAX:
+            del self._asks[next(iter(self._asks))]
         chunk = self._chunks.get(ask)
         if chunk is None or chunk.next_offset > limit:
             return None

@@ -50,7 +50,7 @@ class Log(Flushing):
         self._clock = clock
         self._catalogue = catalogue
         self.journal = journal
-        self._budget = tail
+        self._spare = tail.spare
         self._tail = Tail(tail)
         self._doomed: list[Path] = []
         self.fault = ""
@@ -85,7 +85,7 @@ class Log(Flushing):
         self._bytes_since_checkpoint = found.bytes_scanned
         self._checkpoint = entry.checkpoint if entry else self._no_checkpoint()
         self._flushed_position = self._active.size
-        ahead = Ahead(self._budget)
+        ahead = Ahead(self._spare)
         self.reader = Reader(self.name, self._segments, self._epochs, self._tail, ahead)
         self._unflushed = [segment for segment in found.scanned if segment is not self._active]
         self._checkpoint_due = entry is None or bool(self._unflushed) or not self._epochs_saved

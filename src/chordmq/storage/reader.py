@@ -75,7 +75,7 @@ class Reader:
 
     def prepare(self, offset: int, room: int, limit: int) -> None:
         """Read what a reader gets who asks for this next, if that is all it will get."""
-        if (offset, room) in self.ahead or not self._begins_in_files(offset, limit):
+        if not (self.ahead.has_room(room) and self._begins_in_files(offset, limit)):
             return
         try:
             segment, piece = self._read_segment(Wanted(offset, room, limit), True)
@@ -86,7 +86,8 @@ class Reader:
             self.ahead.put((offset, room), piece)
 
     def _begins_in_files(self, offset: int, limit: int) -> bool:
-        return self._segments[0].base_offset <= offset < min(limit, self._tail.start)
+        end = min(limit, self._tail.start, self._segments[-1].next_offset)
+        return self._segments[0].base_offset <= offset < end
 
     def cold(self, offset: int, max_bytes: int) -> ColdRange | None:
         """Return what a read from an offset would wait for the disk for; None if for nothing."""

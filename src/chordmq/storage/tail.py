@@ -22,6 +22,7 @@ CHUNK_OVERHEAD = 700
 """Bytes that a chunk takes besides its data, measured; for single records it is most of it."""
 UNREAD_MAX = 4 << 20
 """Bytes that are appended, with nobody reading up to the end, until a log counts as unfollowed."""
+SPARE_SHARE = 4
 NOTHING = 2**63 - 1
 """The start of an empty tail: no offset lies at or after it."""
 
@@ -61,21 +62,29 @@ class Chunk:
             position = end
 
 
-class TailBudget:
+class Budget:
     """Memory shared by all logs; the oldest chunk of the node goes first when it is used up."""
 
-    def __init__(self, bytes_max: int, clock: Clock) -> None:
-        self.bytes_max = bytes_max
+    def __init__(self, clock: Clock) -> None:
         self.bytes_used = 0
         self.clock = clock
         self._queue: deque[Chunk] = deque()
         self._stale = 0
 
+    @property
+    def limit(self) -> int:
+        """Return how many bytes may be used now."""
+        raise AssertionError("a budget knows")
+
     def add(self, chunk: Chunk, size: int) -> None:
         """Count the chunk in, and drop the oldest ones until all fit."""
         self._queue.append(chunk)
         self.bytes_used += size
-        while self.bytes_used > self.bytes_max and self._queue:
+        self.trim()
+
+    def trim(self) -> None:
+        """Drop the oldest chunks until all fit."""
+        while self.bytes_used > self.limit and self._queue:
             oldest = self._queue[0]
             if oldest.data is None:
                 self._queue.popleft()
@@ -90,6 +99,39 @@ class TailBudget:
         if self._stale > _STALE_MIN and self._stale > len(self._queue) // 2:
             self._queue = deque(chunk for chunk in self._queue if chunk.data is not None)
             self._stale = 0
+
+
+class TailBudget(Budget):
+    """What the tails of all logs may take."""
+
+    def __init__(self, bytes_max: int, clock: Clock) -> None:
+        super().__init__(clock)
+        self.bytes_max = bytes_max
+        self.spare = Spare(self)
+
+    @property
+    def limit(self) -> int:
+        """Return how many bytes may be used, always the same."""
+        return self.bytes_max
+
+    def add(self, chunk: Chunk, size: int) -> None:
+        """Count the chunk in, and drop what was only borrowed, and the oldest ones."""
+        super().add(chunk, size)
+        self.spare.trim()
+
+
+class Spare(Budget):
+    """What is left for pieces of files: what the tails do not take, and a quarter at least."""
+
+    def __init__(self, tails: TailBudget) -> None:
+        super().__init__(tails.clock)
+        self._tails = tails
+
+    @property
+    def limit(self) -> int:
+        """Return how many bytes the tails leave."""
+        tails = self._tails
+        return max(tails.bytes_max - tails.bytes_used, tails.bytes_max // SPARE_SHARE)
 
 
 class Tail:

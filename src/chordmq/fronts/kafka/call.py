@@ -68,6 +68,8 @@ class Client:
     """Requests under way that wait for a transaction to know of their partitions."""
     produced_to: Partition | None = None
     """Where the last Produce request went, if it was for one partition."""
+    fetched_from: Partition | None = None
+    """Where the last Fetch request read, if it was for one partition."""
     like: "Likeness | FetchLikeness | None" = None
     """The last request of a kind that comes often, for those that follow it and are like it."""
 

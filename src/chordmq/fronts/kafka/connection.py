@@ -55,6 +55,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._held = 0
         self._blocker: Answer | None = None
         """What has to be answered, and sent if it is large, before the next request is begun."""
+        self._is_unlike = False
+        """Whether the next request to begin was found not to be like the last."""
         self._has_large = False
         """Whether a batch is gathered whose memory may be only lent, so that it cannot wait."""
         self._is_full = False
@@ -261,6 +263,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return False
         now = self._listener.clock.monotonic_s()
         if not self._repeat(frame, now):
+            self._is_unlike = True
             return False
         self.last_active_s = now
         if self._blocker is not None:
@@ -274,8 +277,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         started = clock.monotonic_s()
         header = None
         sasl, limits = self._client.sasl, self._quotas.limits
+        is_unlike, self._is_unlike = self._is_unlike, False
         try:
-            if self._repeat(frame, started):
+            if not is_unlike and self._repeat(frame, started):
                 return
             frame = own(frame)
             if sasl is not None and sasl.state is State.CHOSEN_BARE:

@@ -5,12 +5,14 @@ fault, goes the long way, as if there were no other.
 """
 
 import asyncio
+import math
 
 from chordmq.broker.partition import NO_EPOCH
 from chordmq.codecs.kafka.fetch import PartitionRecords, TopicRecords
 from chordmq.codecs.kafka.fetch_form import FETCH, SESSIONS_SINCE, FetchForm, form_of
-from chordmq.codecs.kafka.header import RequestHeader
+from chordmq.codecs.kafka.header import RequestHeader, response_head
 from chordmq.codecs.kafka.messages.fetch import FetchRequest
+from chordmq.codecs.kafka.throttle import stamp
 from chordmq.errors import ChordMQError
 from chordmq.fronts.kafka.answer import Answer, Buffers
 from chordmq.fronts.kafka.call import Call
@@ -20,6 +22,7 @@ from chordmq.storage.reader import NOWHERE
 
 MEMORY_SHARE = 8
 ANSWER_SIZE_MIN = 64 * 1024
+_SIZE_SIZE = 4
 _CORRELATION = slice(4, 8)
 
 
@@ -42,7 +45,9 @@ class FetchLikeness:
         "_epoch",
         "_expected",
         "_form",
+        "_is_patient",
         "_min_bytes",
+        "_only_stable",
         "_partition",
         "_principal",
         "_row",
@@ -61,8 +66,10 @@ class FetchLikeness:
         self._partition = row.partition
         self._session = row.session
         self._epoch = request.session_epoch if call.version >= SESSIONS_SINCE else 0
-        self._size_max = min(size_max(call, request), max(row.max_bytes, 0))
+        self._size_max = min(size_max(call, request), row.max_bytes)
         self._min_bytes = request.min_bytes
+        self._only_stable = row.session.only_stable
+        self._is_patient = row.session.is_patient
         self._principal = call.client.principal
         self._acl_version = call.broker.permissions.acl.version
         self._expected = NOWHERE
@@ -94,9 +101,7 @@ class FetchLikeness:
             return None
         ends = partition.high_watermark, partition.stable_offset, partition.log.start_offset
         if self._session.id != SESSIONLESS:
-            self._session.advance()
-            self._session.go_on(row, new.offset)
-            row.sent_watermark, row.sent_stable, row.sent_start = ends
+            self._go_on(row, new.offset, ends)
         before, after = self._form.answer(bytes(frame[_CORRELATION]), ends, size)
         return Continuation(self.header, [before, *buffers, after] if after else [before, *buffers])
 
@@ -124,28 +129,37 @@ class FetchLikeness:
         row = session.only_row()
         return row if row is not None and row.partition is self._partition else None
 
+    def _go_on(self, row: Row, offset: int, ends: tuple[int, int, int]) -> None:
+        """Leave the session as a request leaves it that is read."""
+        session = self._session
+        session.advance()
+        session.only_stable, session.is_patient = self._only_stable, self._is_patient
+        row.max_bytes, row.leader_epoch = self._row.max_bytes, self._row.leader_epoch
+        row.sent_watermark, row.sent_stable, row.sent_start = ends
+        session.go_on(row, offset)
+
     def _read(self, offset: int) -> list[memoryview]:
         """Read what is there; nothing if the disk has to be waited for, or refuses."""
-        partition, session = self._partition, self._session
+        partition, only_stable = self._partition, self._only_stable
         log, read_ahead = partition.log, partition.read_ahead
         size = min(self._size_max, affordable(self._call))
-        if session.only_stable and partition.producers.transactions.aborted:
-            return []
-        if session.is_patient and read_ahead.awaits(
-            log, offset, size, partition.wake, is_first=True
-        ):
+        if only_stable and partition.producers.transactions.aborted:
             return []
         is_in_memory = offset >= log.memory_start
         try:
-            buffers = partition.read(offset, size, only_stable=session.only_stable)
+            if self._is_patient and read_ahead.awaits(
+                log, offset, size, partition.wake, is_first=True
+            ):
+                return []
+            buffers = partition.read(offset, size, only_stable=only_stable)
         except ChordMQError:
             return []
-        if is_in_memory:
+        if is_in_memory or not buffers:
             return buffers
         is_next, self._expected = offset == self._expected, log.reader.stopped_at
         # Beside other readers it would be out of the processor's cache when it is asked for.
         if read_ahead.is_alone(self) and is_next and self._expected != NOWHERE:
-            limit = partition.stable_offset if session.only_stable else partition.high_watermark
+            limit = partition.stable_offset if only_stable else partition.high_watermark
             loop = asyncio.get_running_loop()
             loop.call_soon(read_ahead.prepare, log, self._expected, size, limit)
         return buffers
@@ -162,6 +176,16 @@ class Continuation(Answer):
         self.buffers = buffers
         self.is_ready = True
 
+    def tell_to_wait(self, wait_s: float) -> None:
+        """Let the answer, which begins with its size and head, say for how long to wait."""
+        assert self.buffers, "it has records"
+        version = self.header.api_version
+        body = _SIZE_SIZE + len(response_head(0, FETCH, version))
+        before = self.buffers[0]
+        told: Buffers = [bytearray(before[body:])]
+        stamp(told, FETCH, version, math.ceil(wait_s * 1000))
+        self.buffers[0] = bytes(before[:body]) + told[0]
+
 
 def remember(
     call: Call, frame: memoryview, body: int, request: FetchRequest, session: FetchSession
@@ -177,6 +201,9 @@ def remember(
     if is_new or is_limited or request.forgotten_topics_data:
         return
     if [len(topic.partitions) for topic in request.topics] != [1]:
+        return
+    is_again, client.fetched_from = client.fetched_from is row.partition, row.partition
+    if not is_again or min(row.max_bytes, size_max(call, request)) <= 0:
         return
     answer = TopicRecords(row.topic, row.topic_id, [PartitionRecords(row.index)]), session.id
     form = form_of(frame, body, request, answer)

@@ -73,6 +73,8 @@ class Row:
             size = max(0, min(self.max_bytes, max_bytes))
             if self._awaits_disk(partition, size):
                 return self.status()
+            if self.offset < partition.log.memory_start:
+                partition.read_ahead.is_alone(self.session)
             buffers = partition.read(self.offset, size, only_stable=only_stable)
         except ChordMQError as error:
             leader = leader_of(partition) if isinstance(error, NotLeader) else None
