@@ -273,10 +273,30 @@ def connections(session: Session) -> list[Sample]:
 
 
 def loaded_memory(session: Session) -> list[Sample]:
-    """Report the largest memory the broker had in all cases before."""
+    """Report the largest memory the broker had in the cases before, which speak Kafka's protocol.
+
+    The rest of the cases are of protocols that the peer does not have.
+    """
     used = usage_of(session.peer.pid)
     cost = (used.cpu_s, used.peak_mb, command("loaded_memory"))
     return [Sample("loaded.rss", used.peak_mb, "MB", *cost, goal="memory")]
+
+
+def all_fronts_memory(session: Session) -> list[Sample]:
+    """Report the largest memory of the node, and of its process for Cap'n Proto, in all cases."""
+    if not session.ours:
+        return []
+    used = usage_of(session.peer.pid)
+    return [
+        Sample(
+            "all_fronts.rss",
+            used.peak_mb,
+            "MB",
+            used.cpu_s,
+            used.peak_mb,
+            command("all_fronts_memory"),
+        )
+    ]
 
 
 def _latency_samples(name: str, found: load.Latencies, meter: Meter, line: str) -> list[Sample]:
@@ -364,6 +384,7 @@ CASES = [
         Case(f"consumers_{count}", f"{count} consumers of one topic", partial(consumers, count))
         for count in (1, 2, 4, 8)
     ),
+    Case("loaded_memory", "largest memory so far", loaded_memory),
     Case("framed", "the framed protocol: in, out, and latency", framed),
     Case("provider", "the provider's protocol: in, out, and latency", provider),
     Case(
@@ -383,8 +404,8 @@ CASES = [
     Case("capnp", "Cap'n Proto: batches streamed in, pushed out, and one call", capnp_front),
     Case("grpc", "gRPC: batches streamed in, pushed out, and one call", grpc_front),
     Case("streams", "durable messages; NATS JetStream and Redis Streams get the same", streams),
+    Case("all_fronts_memory", "largest memory with the loads of every front", all_fronts_memory),
     Case("ceilings", "what loopback, disk, memory and checksums can do at most", ceilings),
-    Case("loaded_memory", "largest memory so far", loaded_memory),
     Case("connections", "10,000 open connections, all answered", connections),
     Case("connected", "memory for each of 20,000 idle devices and Kafka clients", connected),
 ]

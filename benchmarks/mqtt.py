@@ -294,9 +294,8 @@ def mqtt(session: Session) -> list[Sample]:
     samples = measured("mqtt", (("127.0.0.1", port), session.peer.pid), (MESSAGES, WINDOW))
     with mosquitto(session.peer.directory) as running:
         samples += measured("mosquitto", running, (MESSAGES, WINDOW))
-    with amqtt(session.peer.directory) as slow:
-        if slow is not None:
-            samples += measured("amqtt", slow, (SLOW_MESSAGES, SLOW_WINDOW))
+    with amqtt(session.peer.directory) as running:
+        samples += measured("amqtt", running, (SLOW_MESSAGES, SLOW_WINDOW))
     return samples
 
 

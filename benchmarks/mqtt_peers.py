@@ -1,12 +1,17 @@
 """Runs the MQTT brokers that this node is compared with."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.peers import free_port
+from benchmarks.peers import ROOT, free_port
 from benchmarks.servers import Running, run_server
+
+AMQTT_VERSION = "0.12.1"
+AMQTT = ROOT / ".cache" / f"amqtt-{AMQTT_VERSION}"
 
 
 @contextmanager
@@ -24,12 +29,9 @@ def mosquitto(directory: Path) -> Iterator[Running]:
 
 
 @contextmanager
-def amqtt(directory: Path) -> Iterator[Running | None]:
-    """Run amqtt, if it is installed (`uv tool install amqtt`: it wants libraries of its own)."""
-    program = shutil.which("amqtt") or shutil.which("amqtt", path=Path.home() / ".local/bin")
-    if program is None:
-        yield None
-        return
+def amqtt(directory: Path) -> Iterator[Running]:
+    """Run amqtt for the length of a block."""
+    program = _installed_amqtt()
     port = free_port()
     settings = Path(directory) / "amqtt.yaml"
     settings.write_text(
@@ -38,3 +40,14 @@ def amqtt(directory: Path) -> Iterator[Running | None]:
     )
     with run_server([program, "-c", str(settings)], port) as found:
         yield found
+
+
+def _installed_amqtt() -> str:
+    """Return the program, which is installed once beside ours: it wants libraries of its own."""
+    program = AMQTT / "bin" / "amqtt"
+    if not program.exists():
+        uv = [str(Path(sys.executable).parent / "uv"), "--system-certs"]
+        subprocess.run([*uv, "venv", "-q", "--clear", "-p", sys.executable, AMQTT], check=True)
+        install = ["pip", "install", "-q", "-p", str(AMQTT), f"amqtt=={AMQTT_VERSION}"]
+        subprocess.run([*uv, *install], check=True)
+    return str(program)
