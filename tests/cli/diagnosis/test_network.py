@@ -4,6 +4,8 @@ import os
 import socket
 from pathlib import Path
 
+import pytest
+
 from chordmq.cli.diagnosis import network
 from tests.cli.diagnosis.places import only, place
 
@@ -36,3 +38,20 @@ def test_passwords_that_everybody_could_read_are_found(tmp_path: Path) -> None:
     assert list(network.exposure(scram)) == [], "it sends no password"
     tls = f"kafka.tls.certificate={tmp_path}/node.pem"
     assert list(network.exposure(place("auth.mechanisms=PLAIN", "kafka.host=0.0.0.0", tls))) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "is_ours"),
+    [
+        ("/opt/venv/bin/python /opt/venv/bin/chordmq serve (process 7)", True),
+        ("python3 -m chordmq serve --set kafka.port=1 (process 7)", True),
+        ("/home/me/chordmq/.venv/bin/python -m pytest -q (process 7)", False),
+        ("python3 -m http.server --directory /srv/chordmq (process 7)", False),
+        ("", False),
+    ],
+)
+def test_a_program_is_known_by_its_name_and_not_by_where_it_lies(
+    command: str, is_ours: bool
+) -> None:
+    """X4: who works in a directory with our name runs other programs there, too."""
+    assert network.is_node(command) is is_ours

@@ -12,6 +12,7 @@ from chordmq.config import is_loopback, listeners
 
 CONNECT_TIMEOUT_S = 2.0
 ANSWER_BYTES_MAX = 256
+COMMAND_SIZE_MAX = 400
 LISTENING = "0A"
 TITLES = {"kafka": "Kafka port", "http": "HTTP port"}
 WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (looked for, not listened on)
@@ -31,7 +32,7 @@ def ports(place: Place) -> Iterator[Finding]:
             yield _bindable(title, port, f"{name}.port")
             continue
         holder = holder_of(port)
-        who = _peer(name, port) or ("a node" if "chordmq" in holder else None)
+        who = _peer(name, port) or ("a node" if is_node(holder) else None)
         if who:
             yield Finding(title, OK, f"{port}: {who} answers")
         else:
@@ -57,8 +58,13 @@ def holder_of(port: int) -> str:
         with suppress(OSError):  # it has ended, or is not ours to look at
             if any(_target(link) in sockets for link in (process / "fd").iterdir()):
                 command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                return f"{command[:80].strip()} (process {process.name})"
+                return f"{command[:COMMAND_SIZE_MAX].strip()} (process {process.name})"
     return ""
+
+
+def is_node(holder: str) -> bool:
+    """Return whether a command is one of ours, which says more than where it lies."""
+    return any(Path(word).name == "chordmq" for word in holder.split()[:3])
 
 
 def _listening(port: int) -> Iterator[str]:
