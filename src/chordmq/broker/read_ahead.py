@@ -47,8 +47,8 @@ class ReadAhead:
         self._begin(place, cold)[wake] = None
         return True
 
-    def is_alone(self, reader: object) -> bool:
-        """Return whether nobody else has read from files since this reader did."""
+    def note(self, reader: object) -> bool:
+        """Take note of who reads from files; return whether it is the one who did last."""
         last, self._last = self._last, reader
         return last is reader
 

@@ -326,7 +326,10 @@ class BrokerSettings(GroupDefaults):
         Kind.INT, 0, "Number that names the node to clients; no two nodes share one.", low=0
     )
     log_memory_max_bytes: int = declare(
-        Kind.LONG, 16 * 2**20, "Memory in which the newest records of all topics are kept.", low=0
+        Kind.LONG,
+        16 * 2**20,
+        "Memory for the newest records; pieces read ahead take what is left, or a quarter more.",
+        low=0,
     )
     log_retention_check_interval_ms: int = declare(
         Kind.LONG, 10_000, "Time between two rounds of retention and checkpoints.", low=1

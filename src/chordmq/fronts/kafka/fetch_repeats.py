@@ -158,7 +158,8 @@ class FetchLikeness:
             return buffers
         is_next, self._expected = offset == self._expected, log.reader.stopped_at
         # Beside other readers it would be out of the processor's cache when it is asked for.
-        if read_ahead.is_alone(self) and is_next and self._expected != NOWHERE:
+        is_alone = read_ahead.note(self)
+        if is_alone and is_next and self._expected != NOWHERE:
             limit = partition.stable_offset if only_stable else partition.high_watermark
             loop = asyncio.get_running_loop()
             loop.call_soon(read_ahead.prepare, log, self._expected, size, limit)

@@ -74,7 +74,7 @@ class Row:
             if self._awaits_disk(partition, size):
                 return self.status()
             if self.offset < partition.log.memory_start:
-                partition.read_ahead.is_alone(self.session)
+                partition.read_ahead.note(self.session)
             buffers = partition.read(self.offset, size, only_stable=only_stable)
         except ChordMQError as error:
             leader = leader_of(partition) if isinstance(error, NotLeader) else None
