@@ -8,11 +8,11 @@ when it turns from one of its two files to the other, one log at a time.
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
+from chordmq.broker.threads import Threads
 from chordmq.errors import ChordMQError, StorageFailed
 from chordmq.logs import get_logger
 from chordmq.storage.flush import Flush, Share
@@ -71,7 +71,7 @@ class Flusher:
     """Runs the flushes of all partitions on a few threads; the event loop never waits for one."""
 
     def __init__(self, failed: Callable[[BaseException], None] = exit_at_once) -> None:
-        self._pool = ThreadPoolExecutor(THREADS + 2, thread_name_prefix="flush")
+        self._threads = Threads(THREADS + 2, "flush")
         self._failed = failed
         self._waiting: dict[Flushable, None] = {}
         self._under_way: set[Flushable] = set()
@@ -125,7 +125,7 @@ class Flusher:
             self._crowds += len(small) > 1 or bool(self._under_way)
             if self._crowds == CROWDS:
                 self._crowds += 1
-                self._pool.submit(_open, journal)
+                self._threads.submit(partial(_open, journal))
             return ready
         if not self._has_round and not self._write_round(journal, small):
             return ready
@@ -259,7 +259,7 @@ class Flusher:
                 error = failure
             loop.call_soon_threadsafe(ended, error)
 
-        self._pool.submit(run)
+        self._threads.submit(run)
 
     def _finish(self, work: Work, ended: Callable[[], None], error: BaseException | None) -> None:
         ended()
@@ -303,7 +303,7 @@ class Flusher:
 
     def close(self) -> None:
         """Wait for the flushes under way; what they report is no longer handled."""
-        self._pool.shutdown(wait=True)
+        self._threads.close()
 
 
 def _open(journal: Journal) -> None:

@@ -1,12 +1,12 @@
 """One partition: takes batches, says what is committed, and wakes those who wait for more."""
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from chordmq.broker.audience import Audience
+from chordmq.broker.commits import Commits, Waiter
 from chordmq.broker.decoded import Built, New
 from chordmq.broker.intake import Intake
 from chordmq.broker.joint_run import JointRun
@@ -73,7 +73,7 @@ class Partition(Audience):
         self._shared = shared
         self._flusher = shared.flusher
         self.read_ahead = shared.read_ahead
-        self._commits: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._commits = Commits()
         self.high_watermark = 0
         self._unsaved_bytes = 0
         self.replica: Replica | None = None
@@ -302,8 +302,12 @@ class Partition(Audience):
         if next_offset <= self.high_watermark:
             return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._commits.append((next_offset, future))
+        self._commits.add(next_offset, future)
         return future
+
+    def tell(self, next_offset: int, waiter: Waiter) -> None:
+        """Have a waiter told when all before an offset is committed, which it is not yet."""
+        self._commits.add(next_offset, waiter)
 
     def take(self, records: memoryview) -> None:
         """Write batches of the leader as they are; raise CorruptBatch if they are not whole."""
@@ -348,11 +352,7 @@ class Partition(Audience):
 
     def begin_epoch(self) -> None:
         """Tell those who wait for commits that another may lead now; have readers look again."""
-        commits, self._commits = self._commits, deque()
-        for _, future in commits:
-            if not future.done():
-                future.set_exception(NotLeader("the leader changed before all copies had this"))
-                future.exception()  # whoever waited may be gone
+        self._commits.fail(NotLeader("the leader changed before all copies had this"))
         self.wake()
 
     def commit(self, high_watermark: int) -> None:
@@ -360,11 +360,7 @@ class Partition(Audience):
         if high_watermark <= self.high_watermark:
             return
         self.high_watermark = high_watermark
-        commits = self._commits
-        while commits and commits[0][0] <= high_watermark:
-            future = commits.popleft()[1]
-            if not future.done():
-                future.set_result(None)
+        self._commits.reached(high_watermark)
         if self._readers:
             self.wake()
 
@@ -494,7 +490,5 @@ class Partition(Audience):
     def _end(self) -> None:
         """Tell all who wait that nothing more comes."""
         self.is_closed = True
-        for _, future in self._commits:
-            future.cancel()
-        self._commits.clear()
+        self._commits.end()
         self.wake()

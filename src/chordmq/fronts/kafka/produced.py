@@ -45,10 +45,15 @@ def appended(
     call: Call, acks: int, partition: Partition, result: Appended
 ) -> asyncio.Future[None] | None:
     """Take note of a batch that is in the log; return what acks=all has to wait for."""
+    take_note(call, partition, result)
+    return partition.committed(result.next_offset) if acks == ACKS_ALL else None
+
+
+def take_note(call: Call, partition: Partition, result: Appended) -> None:
+    """Have the audit know of a batch that is in the log, if it wants to."""
     audit = call.front.broker.audit
     if audit.sample and audit.is_sampled():
         call.audit("publish", f"{partition.topic}-{partition.index} offset {result.base_offset}")
-    return partition.committed(result.next_offset) if acks == ACKS_ALL else None
 
 
 def answered(

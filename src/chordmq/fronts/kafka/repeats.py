@@ -1,18 +1,24 @@
 """Produce requests like the last one of their connection, which are not read and admitted anew."""
 
-import asyncio
-
 from chordmq.broker.partition import Partition
 from chordmq.broker.shared import Appended
 from chordmq.codecs.frames import own
 from chordmq.codecs.kafka.header import RequestHeader, response_head
 from chordmq.codecs.kafka.produce import PartitionAnswer, ProduceRequest
 from chordmq.codecs.kafka.produce_form import ProduceForm, form_of
-from chordmq.errors import ChordMQError
-from chordmq.fronts.kafka.answer import Answer, Buffers
+from chordmq.errors import ChordMQError, UnknownTopic
+from chordmq.fronts.kafka.answer import Answer
 from chordmq.fronts.kafka.call import Call
 from chordmq.fronts.kafka.gathering import SMALL, Asker, Gathering
-from chordmq.fronts.kafka.produced import ACKS_ALL, ACKS_NONE, answered, appended, fail, fill_in
+from chordmq.fronts.kafka.produced import (
+    ACKS_ALL,
+    ACKS_NONE,
+    Wait,
+    answered,
+    fail,
+    fill_in,
+    take_note,
+)
 
 PRODUCE = 0
 ZSTD_SINCE = 7
@@ -83,34 +89,59 @@ class Likeness:
 
     def answer(self, repeated: "Repeated", result: Appended | ChordMQError) -> None:
         """Answer a request, now or when its batch is committed."""
-        future = None
-        if not isinstance(result, ChordMQError):
-            future = appended(self._call, self._acks, self.partition, result)
-            if future is None:
-                offsets = result.base_offset, result.append_time_ms, result.start_offset
-                repeated.buffers = [self._form.answer(repeated.correlation, *offsets)]
-                repeated.is_ready = True
-                return
-        repeated.head = repeated.correlation + self._head_end
-        repeated.asker.fill(repeated, self._explained(result, future))
-
-    def _explained(
-        self, result: Appended | ChordMQError, future: asyncio.Future[None] | None
-    ) -> Buffers | asyncio.Future[Buffers | None]:
-        """Return the answer for a batch that was refused or has to wait."""
-        answer = PartitionAnswer(*self._row)
         if isinstance(result, ChordMQError):
-            fail(self._call, answer, result)
+            self.refuse(repeated, result)
+            return
+        take_note(self._call, self.partition, result)
+        if self._acks != ACKS_ALL or result.next_offset <= self.partition.high_watermark:
+            self.confirm(repeated, result)
+        elif self._call.broker.members.is_alone:
+            repeated.appended = result
+            self.partition.tell(result.next_offset, repeated)
         else:
-            fill_in(answer, result)
-        waits = [] if future is None else [(answer, future)]
-        return answered(self._call, [answer], waits, self._timeout_ms)
+            self._await(repeated, result)
+
+    def confirm(self, repeated: "Repeated", result: Appended) -> None:
+        """Answer that a batch is as safe as the client asked."""
+        offsets = result.base_offset, result.append_time_ms, result.start_offset
+        repeated.buffers = [self._form.answer(repeated.correlation, *offsets)]
+        repeated.is_ready = True
+
+    def refuse(self, repeated: "Repeated", error: ChordMQError) -> None:
+        """Answer that a batch was not taken, or is not known to be safe."""
+        answer = PartitionAnswer(*self._row)
+        fail(self._call, answer, error)
+        self._fill(repeated, answer, [])
+
+    def _await(self, repeated: "Repeated", result: Appended) -> None:
+        """Have the answer wait for other nodes, but no longer than the client does."""
+        committed = self.partition.committed(result.next_offset)
+        assert committed is not None, "it was not when it was asked"
+        answer = PartitionAnswer(*self._row)
+        fill_in(answer, result)
+        self._fill(repeated, answer, [(answer, committed)])
+
+    def _fill(self, repeated: "Repeated", answer: PartitionAnswer, waits: list[Wait]) -> None:
+        repeated.head = repeated.correlation + self._head_end
+        result = answered(self._call, [answer], waits, self._timeout_ms)
+        repeated.asker.fill(repeated, result)
+
+    def proceed(self, asker: Asker) -> None:
+        """Let a client go on whose answer has become ready, with others of this turn."""
+        gathering = self._call.front.gathering
+        assert gathering is not None, "else nothing is remembered"
+        gathering.let_proceed(asker)
 
 
 class Repeated(Answer):
-    """A request like another, and the place of its answer; see `gathering.Request`."""
+    """A request like another, and the place of its answer.
 
-    __slots__ = ("_like", "asker", "correlation")
+    See `gathering.Request`, and `commits.Waiter` for one that this node's own disk keeps waiting.
+    """
+
+    __slots__ = ("_like", "appended", "asker", "correlation")
+
+    appended: Appended
 
     def __init__(self, like: Likeness, asker: Asker, frame: memoryview) -> None:
         self.header = like.header
@@ -127,6 +158,26 @@ class Repeated(Answer):
 
     def end(self) -> None:
         """Do nothing more."""
+
+    def done(self) -> bool:
+        """Return whether it is answered."""
+        return self.is_ready
+
+    def set_result(self, _: None) -> None:
+        """Answer, as the batch is committed."""
+        self._like.confirm(self, self.appended)
+        self._like.proceed(self.asker)
+
+    def set_exception(self, error: BaseException) -> None:
+        """Answer that nobody knows whether the batch will be."""
+        assert isinstance(error, ChordMQError)
+        self._like.refuse(self, error)
+        self._like.proceed(self.asker)
+
+    def cancel(self) -> bool:
+        """Answer that it will not be, because its topic is gone."""
+        self.set_exception(UnknownTopic("the topic was deleted meanwhile"))
+        return True
 
 
 def remember(call: Call, frame: memoryview, request: ProduceRequest, partition: Partition) -> None:
