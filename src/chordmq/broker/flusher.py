@@ -92,10 +92,14 @@ class Flusher:
         if partition in self._waiting:
             return
         self._waiting[partition] = None
-        if not self._scheduled and partition not in self._under_way:
-            self._scheduled = True
-            # All partitions written in this turn of the loop share the next round.
-            asyncio.get_running_loop().call_soon(self._start)
+        if self._scheduled or partition in self._under_way:
+            return
+        if self._free_threads and (partition.log.flush_size() or 0) > SMALL_BYTES:
+            self._flush_alone([partition])  # it has nothing to share with others
+            return
+        self._scheduled = True
+        # All partitions written in this turn of the loop share the next round.
+        asyncio.get_running_loop().call_soon(self._start)
 
     def _start(self) -> None:
         self._scheduled = False

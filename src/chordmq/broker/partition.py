@@ -124,12 +124,14 @@ class Partition(Audience):
         is_enlisted: bool = False,
         is_quorum_needed: bool = True,
         is_copy: bool = False,
+        is_lent: bool = False,
     ) -> Appended:
         """Check one batch, give it its offsets and write it; a repeated one is not stored again.
 
         A transaction may begin here only if its coordinator has enlisted the partition. Unless the
         client will wait for no other copy, enough of them must be in sync. `is_copy`: another
-        cluster's batch, which says where it comes from.
+        cluster's batch, which says where it comes from. `is_lent`: its memory may be used again
+        when this returns.
         """
         data, header, append_time_ms = self._checked(data, is_quorum_needed, is_copy)
         start_offset = self.log.start_offset
@@ -139,7 +141,7 @@ class Partition(Audience):
                 last = known + header.last_offset_delta
                 return Appended(known, last + 1, append_time_ms, start_offset)
         self._place(data, header, self.log.end_offset)
-        self._write([data], [header])
+        self._write([data], [header], is_lent=is_lent)
         return Appended(header.base_offset, header.next_offset, append_time_ms, start_offset)
 
     def append_together(

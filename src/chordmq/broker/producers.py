@@ -133,15 +133,13 @@ class ProducerState:
     def _check_sequence(self, producer: Producer, header: BatchHeader) -> int | None:
         if not producer.batches or header.base_sequence == NO_SEQUENCE:
             return None
-        for batch in producer.batches:
-            if (batch.first_sequence, batch.last_sequence) == (
-                header.base_sequence,
-                header.last_sequence,
-            ):
-                return batch.base_offset
         expected = (producer.last_sequence + 1) & SEQUENCE_MASK
         if header.base_sequence == expected:
             return None
+        numbers = header.base_sequence, header.last_sequence
+        for batch in producer.batches:
+            if (batch.first_sequence, batch.last_sequence) == numbers:
+                return batch.base_offset
         behind = (expected - header.base_sequence) & SEQUENCE_MASK
         if header.record_count <= behind < SEQUENCE_MASK // 2:
             raise DuplicateSequence(

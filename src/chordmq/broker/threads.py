@@ -25,27 +25,28 @@ class Threads:
 
     def submit(self, work: Callable[[], None]) -> None:
         """Have one of the threads do this; only one thread may submit."""
+        if not self._idle and len(self._threads) < self._count_max:
+            self._start(work)
+            return
         if self._idle:
             self._idle.pop()
-        elif len(self._threads) < self._count_max:
-            self._start()
         self._work.put(work)
 
-    def _start(self) -> None:
-        thread = Thread(target=self._run, name=f"{self._name}_{len(self._threads)}", daemon=True)
+    def _start(self, work: Callable[[], None]) -> None:
+        name = f"{self._name}_{len(self._threads)}"
+        thread = Thread(target=self._run, args=[work], name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _run(self) -> None:
-        while True:
+    def _run(self, first: Callable[[], None]) -> None:
+        work: Callable[[], None] | None = first
+        while work is not None:
+            work()
             try:
                 work = self._work.get_nowait()
             except Empty:
                 self._idle.append(None)
                 work = self._work.get()
-            if work is None:
-                return
-            work()
 
     def close(self) -> None:
         """Wait until all work is done that was submitted, and end the threads."""

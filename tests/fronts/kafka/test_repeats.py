@@ -40,7 +40,7 @@ OLD_VERSION = 6
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Give the list of batches that were taken without reading their requests."""
-    gather, batches = Likeness.gather, list[bytes]()
+    gather, append, batches = Likeness.gather, Likeness.append, list[bytes]()
 
     def gathered(
         self: Likeness, repeated: Repeated, batch: memoryview, gathering: Gathering
@@ -48,7 +48,12 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         batches.append(bytes(batch))
         gather(self, repeated, batch, gathering)
 
+    def appended(self: Likeness, repeated: Repeated, batch: memoryview) -> None:
+        batches.append(bytes(batch))
+        append(self, repeated, batch)
+
     monkeypatch.setattr(Likeness, "gather", gathered)
+    monkeypatch.setattr(Likeness, "append", appended)
     return batches
 
 
@@ -321,8 +326,9 @@ async def test_what_came_before_a_malformed_request_is_answered(
     assert len(taken) == 2
 
 
+@pytest.mark.parametrize(("size", "work"), [(1, "append_together"), (SMALL, "append")])
 async def test_a_fault_of_the_node_ends_the_connection(
-    front: KafkaFront, partition: Partition, monkeypatch: pytest.MonkeyPatch
+    front: KafkaFront, partition: Partition, monkeypatch: pytest.MonkeyPatch, size: int, work: str
 ) -> None:
     """C12: nobody waits for ever."""
 
@@ -331,9 +337,9 @@ async def test_a_fault_of_the_node_ends_the_connection(
 
     async with connected(front) as wire:
         for number in range(3):
-            assert await asked(wire, produce("t", b"x" * SMALL)) == (0, number)
-        monkeypatch.setattr(Partition, "append_together", broken)
-        await wire.send(produce("t", b"x" * SMALL))
+            assert await asked(wire, produce("t", b"x" * size)) == (0, number)
+        monkeypatch.setattr(Partition, work, broken)
+        await wire.send(produce("t", b"x" * size))
         assert await wire.receive() == b""
 
 

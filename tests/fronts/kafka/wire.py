@@ -62,16 +62,15 @@ def framed(request: Any, version: int) -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
-def produce(topic: str, value: bytes = b"x", *, acks: int = -1) -> bytes:
-    return produce_batch(
-        topic, bytes(build_batch([NewRecord(SystemClock().now_ms(), None, value)])), acks=acks
-    )
+def produce(topic: str, value: bytes = b"x", *, acks: int = -1, index: int = 0) -> bytes:
+    batch = bytes(build_batch([NewRecord(SystemClock().now_ms(), None, value)]))
+    return produce_batch(topic, batch, acks=acks, index=index)
 
 
 def produce_batch(
-    topic: str, batch: bytes, *, acks: int = -1, version: int = PRODUCE_VERSION
+    topic: str, batch: bytes, *, acks: int = -1, version: int = PRODUCE_VERSION, index: int = 0
 ) -> bytes:
-    rows = [PartitionProduceData(index=0, records=batch)]
+    rows = [PartitionProduceData(index=index, records=batch)]
     topics = [TopicProduceData(name=topic, partition_data=rows)]
     return framed(ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics), version)
 

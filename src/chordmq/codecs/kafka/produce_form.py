@@ -27,7 +27,7 @@ _NOTHING = _TAKEN.pack(-1, -1, -1)
 class ProduceForm:
     """What stands around the batch in requests of one producer to one partition."""
 
-    __slots__ = ("_after", "_answer", "_api", "_before", "_is_flexible", "_size_at", "_taken_at")
+    __slots__ = ("_after", "_answer", "_api", "_is_flexible", "_taken_at", "before", "size_at")
 
     def __init__(self, frame: memoryview, batch: memoryview, answer: PartitionAnswer) -> None:
         """Take the form of a request with this batch alone; `answer` is still to be filled in."""
@@ -37,9 +37,11 @@ class ProduceForm:
         """No tagged fields of partition, topic and request."""
         start = len(frame) - len(self._after) - len(batch)
         size = len(uvarint(len(batch) + 1)) if self._is_flexible else _SIZE.size
-        self._size_at = start - size
+        self.size_at = start - size
+        """Where the size of the batch stands."""
         self._api = bytes(frame[:4])
-        self._before = bytes(frame[CORRELATION_END : self._size_at])
+        self.before = bytes(frame[CORRELATION_END : self.size_at])
+        """What stands between the correlation id and that size, and names the partition."""
         body = write_response([answer], version)
         head = response_head(0, PRODUCE, version)
         self._answer = _SIZE.pack(len(head) + len(body)) + head + body
@@ -47,11 +49,11 @@ class ProduceForm:
 
     def batch(self, frame: memoryview) -> memoryview | None:
         """Return the batch of a request of this form, or None if it has another."""
-        at, after = self._size_at, self._after
+        at, after = self.size_at, self._after
         if len(frame) < at + _SIZE.size + len(after):
             return None
         head = bytes(frame[:at])  # compared in one piece, where a view is item by item
-        if not (head.endswith(self._before) and head.startswith(self._api)):
+        if not (head.endswith(self.before) and head.startswith(self._api)):
             return None
         if self._is_flexible:
             try:

@@ -1,5 +1,6 @@
 """What a handler knows about the request it answers, besides the message itself."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ class KafkaFront:
     authenticator: Authenticator | None = None
     """Who checks credentials; None where nobody does."""
     share_sessions: ShareSessions = field(default_factory=ShareSessions)
-    usage: dict[int, Usage] = field(default_factory=dict)
+    usage: defaultdict[int, Usage] = field(default_factory=lambda: defaultdict(Usage))
     bytes_in: int = 0
     bytes_out: int = 0
     answer: Callable[..., Any] | None = None

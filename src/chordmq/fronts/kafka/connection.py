@@ -18,7 +18,6 @@ from chordmq.fronts.kafka.produce import SmallProduce
 from chordmq.fronts.kafka.sasl import authenticate
 from chordmq.fronts.kafka.sasl_session import SASL_AUTHENTICATE, SaslSession, State
 from chordmq.fronts.kafka.throttle import Throttle
-from chordmq.fronts.kafka.usage import Usage
 from chordmq.logs import get_logger
 
 log = get_logger(__name__)
@@ -157,6 +156,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def is_partial(self) -> bool:
         """Return whether a request, or the login before all requests, has begun and not ended."""
         return self._reader.is_partial or self._is_stranger
+
+    @property
+    def is_last(self) -> bool:
+        """Return whether nothing has come with a request that is to be written together with it."""
+        return not (self._frames or self._has_large)
 
     def drain(self) -> None:
         """Finish the requests that have arrived, take no more, then close."""
@@ -298,7 +302,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             )
             self._fail(header, "a fault of this node; its log says more")
         if header is not None and header.api_key in APIS:
-            usage = self._usage(header.api_key)
+            usage = self._front.usage[header.api_key]
             usage.requests += 1
             worked_s = clock.monotonic_s() - started
             usage.busy_s += worked_s
@@ -454,17 +458,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _fail(self, header: RequestHeader | None, reason: str) -> None:
         if header is not None and header.api_key in APIS:
-            self._usage(header.api_key).failures += 1
+            self._front.usage[header.api_key].failures += 1
         if self._front.gathering is not None:
             self._front.gathering.write()
         self._send()  # what was answered before the fault still reaches the client
         self.close(reason)
-
-    def _usage(self, api_key: int) -> Usage:
-        usage = self._front.usage.get(api_key)
-        if usage is None:
-            usage = self._front.usage[api_key] = Usage()
-        return usage
 
     def _close_if_drained(self) -> None:
         last = self._answers[-1] if self._answers else None

@@ -6,6 +6,7 @@ share no more than the write of what one read has brought: their memory is wante
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -27,6 +28,11 @@ GATHERED_MAX: Final = 1 << 20
 
 class Asker(Protocol):
     """The connection that a request came by."""
+
+    @property
+    def is_last(self) -> bool:
+        """Return whether nothing has come with a request that is to be served together with it."""
+        ...
 
     def proceed(self) -> None:
         """Send what is answered, and begin what has arrived."""
@@ -61,7 +67,7 @@ class Request(Protocol):
 class Gathering:
     """What the clients of one listener have sent in this turn."""
 
-    def __init__(self, usage: dict[int, Usage], clock: Clock) -> None:
+    def __init__(self, usage: defaultdict[int, Usage], clock: Clock) -> None:
         self._usage = usage
         self._clock = clock
         self._batches: dict[Partition, tuple[list[memoryview], list[tuple[Request, int]]]] = {}
@@ -143,7 +149,7 @@ class Gathering:
         """Append what has been gathered, and count the time, which is nobody else's."""
         started = self._clock.monotonic_s()
         self.write()
-        self._usage.setdefault(PRODUCE, Usage()).busy_s += self._clock.monotonic_s() - started
+        self._usage[PRODUCE].busy_s += self._clock.monotonic_s() - started
 
     def _end_turn(self) -> None:
         """Append what is left, and let the clients go on, all in one pass."""

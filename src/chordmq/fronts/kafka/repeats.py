@@ -1,11 +1,18 @@
 """Produce requests like the last one of their connection, which are not read and admitted anew."""
 
+from typing import NamedTuple
+
 from chordmq.broker.partition import Partition
 from chordmq.broker.shared import Appended
 from chordmq.codecs.frames import own
 from chordmq.codecs.kafka.header import RequestHeader, response_head
 from chordmq.codecs.kafka.produce import PartitionAnswer, ProduceRequest
-from chordmq.codecs.kafka.produce_form import ProduceForm, form_of
+from chordmq.codecs.kafka.produce_form import (
+    CORRELATION_END,
+    CORRELATION_START,
+    ProduceForm,
+    form_of,
+)
 from chordmq.errors import ChordMQError, UnknownTopic
 from chordmq.fronts.kafka.answer import Answer
 from chordmq.fronts.kafka.call import Call
@@ -23,11 +30,26 @@ from chordmq.fronts.kafka.produced import (
 PRODUCE = 0
 ZSTD_SINCE = 7
 """Before this version, each batch has to be looked at for a compression that is not allowed."""
-_CORRELATION = slice(4, 8)
+PLACES_MAX = 128
+"""Partitions whose requests a connection knows; each takes half a kilobyte."""
+_CORRELATION = slice(CORRELATION_START, CORRELATION_END)
+
+
+class Place(NamedTuple):
+    """A partition that a connection has produced to, and what its requests look like."""
+
+    partition: Partition
+    form: ProduceForm
+    row: tuple[str, bytes, int]
+    """The topic's name and id, and the number of the partition."""
 
 
 class Likeness:
-    """A request that was admitted, for all that follow it and differ in their batch alone."""
+    """A request that was admitted, for all that follow it and differ in their batch alone.
+
+    Clients that write to several partitions of a topic take turns among them: requests to those
+    that were admitted before are like the last one, too.
+    """
 
     __slots__ = (
         "_acks",
@@ -35,89 +57,117 @@ class Likeness:
         "_acl_version",
         "_call",
         "_client",
-        "_form",
         "_head_end",
+        "_places",
         "_principal",
-        "_row",
+        "_size_at",
         "_timeout_ms",
         "header",
-        "partition",
     )
 
-    def __init__(
-        self, call: Call, request: ProduceRequest, partition: Partition, form: ProduceForm
-    ) -> None:
+    def __init__(self, call: Call, request: ProduceRequest, size_at: int) -> None:
         self.header = RequestHeader(PRODUCE, call.version, 0, call.client_id, 0)
         """What is the same for all: each has a correlation id of its own."""
-        self.partition = partition
-        [row] = request.partitions
-        self._row = row.topic, row.topic_id, row.index
         self._acks = request.acks
         self._timeout_ms = request.timeout_ms
+        self._size_at = size_at
+        self._places: dict[bytes, Place] = {}
+        """By what stands in a request before the size of its batch."""
         self._call = call
-        self._form = form
         self._head_end = response_head(0, PRODUCE, call.version)[4:]
         self._client = call.client
         self._principal = call.client.principal
         self._acl = call.broker.permissions.acl
         self._acl_version = self._acl.version
 
-    def batch(self, frame: memoryview) -> memoryview | None:
-        """Return the batch of a request like this one, or None if it must be looked at."""
-        if (
-            self.partition.is_closed
-            or self._client.principal is not self._principal
-            or self._acl.version != self._acl_version
-        ):
-            return None
-        return self._form.batch(frame)
+    def covers(self, call: Call, request: ProduceRequest, size_at: int) -> bool:
+        """Return whether a request differs from this one in its topic or partition alone."""
+        return (
+            self._holds()
+            and (call.version, call.client_id) == (self.header.api_version, self.header.client_id)
+            and (request.acks, request.timeout_ms) == (self._acks, self._timeout_ms)
+            and size_at == self._size_at
+        )
+
+    def add(self, place: Place) -> None:
+        """Take requests to a partition from now on, if there are not too many already."""
+        if len(self._places) < PLACES_MAX or place.form.before in self._places:
+            self._places[place.form.before] = place
+
+    def _holds(self) -> bool:
+        """Return whether all is as it was that decides who may write here."""
+        is_same = self._client.principal is self._principal
+        return is_same and self._acl.version == self._acl_version
 
     def take(self, asker: Asker, frame: memoryview) -> Answer | None:
         """Have the batch of a request like this one appended; return the place of its answer."""
-        batch = self.batch(frame)
-        gathering = self._call.front.gathering
+        place = self._places.get(bytes(frame[CORRELATION_END : self._size_at]))
+        if place is None or place.partition.is_closed or not self._holds():
+            return None
+        batch = place.form.batch(frame)
         if batch is None:
             return None
+        repeated = Repeated(self, place, asker, frame)
+        gathering = self._call.front.gathering
         assert gathering is not None, "else nothing is remembered"
-        repeated = Repeated(self, asker, frame)
-        self.gather(repeated, own(batch) if len(frame) <= SMALL else batch, gathering)
+        if len(frame) <= SMALL:
+            self.gather(repeated, own(batch), gathering)
+        elif asker.is_last:
+            gathering.write()  # what came before stands before this in the log
+            self.append(repeated, batch)
+        else:
+            self.gather(repeated, batch, gathering)
         return repeated
 
     def gather(self, repeated: "Repeated", batch: memoryview, gathering: Gathering) -> None:
         """Have a batch appended together with others."""
-        gathering.add(repeated, self.partition, batch, is_quorum_needed=self._acks == ACKS_ALL)
+        partition = repeated.at.partition
+        gathering.add(repeated, partition, batch, is_quorum_needed=self._acks == ACKS_ALL)
+
+    def append(self, repeated: "Repeated", batch: memoryview) -> None:
+        """Append a large batch that came alone, while it lies where it was received."""
+        is_quorum_needed = self._acks == ACKS_ALL
+        result: Appended | ChordMQError
+        try:
+            result = repeated.at.partition.append(
+                batch, is_quorum_needed=is_quorum_needed, is_lent=True
+            )
+        except ChordMQError as error:
+            result = error
+        self.answer(repeated, result)
 
     def answer(self, repeated: "Repeated", result: Appended | ChordMQError) -> None:
         """Answer a request, now or when its batch is committed."""
         if isinstance(result, ChordMQError):
             self.refuse(repeated, result)
             return
-        take_note(self._call, self.partition, result)
-        if self._acks != ACKS_ALL or result.next_offset <= self.partition.high_watermark:
+        partition = repeated.at.partition
+        take_note(self._call, partition, result)
+        if self._acks != ACKS_ALL or result.next_offset <= partition.high_watermark:
             self.confirm(repeated, result)
         elif self._call.broker.members.is_alone:
             repeated.appended = result
-            self.partition.tell(result.next_offset, repeated)
+            partition.tell(result.next_offset, repeated)
         else:
             self._await(repeated, result)
 
     def confirm(self, repeated: "Repeated", result: Appended) -> None:
         """Answer that a batch is as safe as the client asked."""
         offsets = result.base_offset, result.append_time_ms, result.start_offset
-        repeated.buffers = [self._form.answer(repeated.correlation, *offsets)]
+        repeated.buffers = [repeated.at.form.answer(repeated.correlation, *offsets)]
         repeated.is_ready = True
 
     def refuse(self, repeated: "Repeated", error: ChordMQError) -> None:
         """Answer that a batch was not taken, or is not known to be safe."""
-        answer = PartitionAnswer(*self._row)
+        answer = PartitionAnswer(*repeated.at.row)
         fail(self._call, answer, error)
         self._fill(repeated, answer, [])
 
     def _await(self, repeated: "Repeated", result: Appended) -> None:
         """Have the answer wait for other nodes, but no longer than the client does."""
-        committed = self.partition.committed(result.next_offset)
+        committed = repeated.at.partition.committed(result.next_offset)
         assert committed is not None, "it was not when it was asked"
-        answer = PartitionAnswer(*self._row)
+        answer = PartitionAnswer(*repeated.at.row)
         fill_in(answer, result)
         self._fill(repeated, answer, [(answer, committed)])
 
@@ -139,17 +189,18 @@ class Repeated(Answer):
     See `gathering.Request`, and `commits.Waiter` for one that this node's own disk keeps waiting.
     """
 
-    __slots__ = ("_like", "appended", "asker", "correlation")
+    __slots__ = ("_like", "appended", "asker", "at", "correlation")
 
     appended: Appended
 
-    def __init__(self, like: Likeness, asker: Asker, frame: memoryview) -> None:
+    def __init__(self, like: Likeness, at: Place, asker: Asker, frame: memoryview) -> None:
         self.header = like.header
         self.head = None
         self.buffers = None
         self.is_ready = False
         self.correlation = bytes(frame[_CORRELATION])
         self._like = like
+        self.at = at
         self.asker = asker
 
     def took(self, _: int, result: Appended | ChordMQError) -> None:
@@ -181,16 +232,23 @@ class Repeated(Answer):
 
 
 def remember(call: Call, frame: memoryview, request: ProduceRequest, partition: Partition) -> None:
-    """Be prepared for requests like this one, if it goes where the last one went."""
+    """Be prepared for requests like this one, if it goes to the topic of the last one."""
     if len(request.partitions) != 1 or request.acks == ACKS_NONE or request.transactional_id:
         return
     if call.version < ZSTD_SINCE:
         return
     client = call.client
-    if partition is client.produced_to and call.front.gathering is not None:
-        [row] = request.partitions
-        assert row.records is not None, "it has a batch"
-        blank = PartitionAnswer(row.topic, row.topic_id, row.index)
-        form = form_of(frame, call.version, row.records, blank)
-        client.like = None if form is None else Likeness(call, request, partition, form)
-    client.produced_to = partition
+    before, client.produced_to = client.produced_to, partition
+    if before is None or before.topic != partition.topic or call.front.gathering is None:
+        return
+    [row] = request.partitions
+    assert row.records is not None, "it has a batch"
+    names = row.topic, row.topic_id, row.index
+    form = form_of(frame, call.version, row.records, PartitionAnswer(*names))
+    if form is None:
+        client.like = None
+        return
+    like = client.like
+    if not isinstance(like, Likeness) or not like.covers(call, request, form.size_at):
+        like = client.like = Likeness(call, request, form.size_at)
+    like.add(Place(partition, form, names))
