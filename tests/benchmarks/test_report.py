@@ -1,9 +1,15 @@
 """The rows of a benchmark: medians, ratios and whether targets are reached."""
 
+import subprocess
+from pathlib import Path
+from typing import cast
+
 import pytest
 
-from benchmarks import report
-from benchmarks.session import Meter, Sample, rate_samples
+from benchmarks import ceilings, report
+from benchmarks.__main__ import QUICK
+from benchmarks.peers import Peer
+from benchmarks.session import Meter, Sample, Session, rate_samples
 from benchmarks.sockets import Rate
 
 
@@ -107,15 +113,63 @@ def test_a_rate_is_shown_as_a_part_of_the_tightest_ceiling() -> None:
     assert rows["ceiling.disk"] is None
 
 
-def test_a_row_says_what_ratio_no_broker_could_exceed() -> None:
+@pytest.mark.parametrize(
+    ("case", "ceiling"),
+    [("consume_1k_tail", "librdkafka_consume_1k"), ("consume_java_100b_tail", "java_consume_100b")],
+)
+def test_a_row_says_what_ratio_no_broker_could_exceed(case: str, ceiling: str) -> None:
     """X6: where a client alone is slower than the target, the table shows it."""
     ours = [
-        sample("ceiling.librdkafka_consume_1k", 450.0),
-        Sample("consume_1k_tail", 1.0, "msg/s", 0.0, 0.0, "command", mb_s=400.0),
+        sample(f"ceiling.{ceiling}", 450.0),
+        Sample(case, 1.0, "msg/s", 0.0, 0.0, "command", mb_s=400.0),
     ]
-    peers = [Sample("consume_1k_tail", 1.0, "msg/s", 0.0, 0.0, "command", mb_s=360.0)]
+    peers = [Sample(case, 1.0, "msg/s", 0.0, 0.0, "command", mb_s=360.0)]
 
-    rows = {row["name"]: row["at_most"] for row in report.rows(ours, peers)}
+    rows = {row["name"]: row["at_best"] for row in report.rows(ours, peers)}
 
-    assert rows["consume_1k_tail"] == pytest.approx(1.25)
-    assert rows["ceiling.librdkafka_consume_1k"] is None
+    assert rows[case] == pytest.approx(1.25)
+    assert rows[f"ceiling.{ceiling}"] is None
+
+
+@pytest.mark.parametrize(
+    ("case", "floor"),
+    [
+        ("produce_100b_acks1_os", "librdkafka_stored_acks1_100b.cpu"),
+        ("produce_1k_acksall_os", "librdkafka_stored_acksall_1k.cpu"),
+        ("produce_100b_acksall_disk", "librdkafka_flushed_100b.cpu"),
+        ("produce_java_1k_acksall_os", "java_stored_acksall_1k.cpu"),
+        ("partitions_1000", "librdkafka_stored_acks1_100b.cpu"),
+        ("consume_java_100b_tail", "sendfile"),
+        ("consume_socket_1k_cold", "sendfile"),
+        ("produce_socket_1k_acks1_os", None),
+        ("unbatched_50_connections", None),
+    ],
+)
+def test_a_row_says_what_part_of_the_processor_time_no_broker_could_go_below(
+    case: str, floor: str | None
+) -> None:
+    """X6: of the peer's, by what storing or sending alone takes with the same client."""
+    floors = {kind: 1.0 + number for number, (_, kind) in enumerate(report.COSTS)}
+    ours = [sample(f"ceiling.{kind}", value) for kind, value in floors.items()]
+    costs = [sample(f"{case}.cpu_per_gb", 40.0, "cpu")]
+
+    rows = {row["name"]: row["at_best"] for row in report.rows([*ours, *costs], costs)}
+
+    assert rows[f"{case}.cpu_per_gb"] == (floor and pytest.approx(floors[floor] / 40.0))
+
+
+def test_each_limit_of_the_table_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X6: a name that no run has would leave its column empty."""
+    for name in ("loopback", "disk", "copy", "checksum"):
+        monkeypatch.setattr(ceilings, name, lambda *_, **__: 1.0)
+    monkeypatch.setattr(ceilings, "beside_hollow", lambda *_: ceilings.Found(1.0, 1.0))
+    monkeypatch.setattr("benchmarks.reading.cost_of", lambda _: 1.0)
+    peer = Peer("ChordMQ", "", cast("subprocess.Popen[bytes]", None), tmp_path, 0.0)
+
+    units = {one.name: one.unit for one in ceilings.ceilings(Session(peer, True, QUICK))}
+
+    rates = {kind for _, kinds in report.LIMITS for kind in kinds}
+    assert {units.get(f"ceiling.{kind}") for kind in rates} == {"MB/s"}
+    assert {units.get(f"ceiling.{kind}") for _, kind in report.COSTS} == {"CPU s/GB"}
