@@ -24,6 +24,8 @@ from benchmarks.websocket import websocket
 
 IDLE_S = 3.0
 RATE_PER_S = 1000
+JAVA_MESSAGES_PER_S = 2000
+"""About what EndToEndLatency sends when it has warmed up."""
 WARM_UP_READS = 4
 BATCH_BYTES = 131_072
 ONE_CONNECTION_WINDOW = 64
@@ -166,12 +168,16 @@ def latency(session: Session) -> list[Sample]:
 
 
 def latency_java(session: Session) -> list[Sample]:
-    """Measure with Kafka's EndToEndLatency, one message at a time, in whole milliseconds."""
+    """Measure with Kafka's EndToEndLatency, one message at a time, in whole milliseconds.
+
+    That is too coarse for a goal of parts of one, and its first thousands of messages show how its
+    own program is being compiled: with 5,000 the slowest hundredth is 5 ms, with 60,000 it is 1.
+    """
     topic = session.topic()
-    count = int(session.profile.latency_s * 500)
+    count = int(session.profile.latency_s * JAVA_MESSAGES_PER_S)
     with session.metered() as meter:
         found, line = java_tools.end_to_end_latency(session.bootstrap, topic, count)
-    return _latency_samples("latency_java", found, meter, line)
+    return _latency_samples("latency_java", found, meter, line, goal="")
 
 
 def unbatched(session: Session) -> list[Sample]:
@@ -299,12 +305,14 @@ def all_fronts_memory(session: Session) -> list[Sample]:
     ]
 
 
-def _latency_samples(name: str, found: load.Latencies, meter: Meter, line: str) -> list[Sample]:
+def _latency_samples(
+    name: str, found: load.Latencies, meter: Meter, line: str, goal: str = "latency"
+) -> list[Sample]:
     cost = (meter.cpu_s, meter.rss_mb, line)
     return [
         Sample(f"{name}.mean", found.mean, "ms", *cost),
         Sample(f"{name}.p50", found.p50, "ms", *cost),
-        Sample(f"{name}.p99", found.p99, "ms", *cost, goal="latency"),
+        Sample(f"{name}.p99", found.p99, "ms", *cost, goal=goal),
         Sample(f"{name}.p999", found.p999, "ms", *cost),
     ]
 
