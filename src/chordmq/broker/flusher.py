@@ -8,7 +8,7 @@ when it turns from one of its two files to the other, one log at a time.
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Protocol
 
@@ -261,7 +261,8 @@ class Flusher:
                 work()
             except Exception as failure:  # noqa: BLE001 - whatever it was, nobody must wait for ever
                 error = failure
-            loop.call_soon_threadsafe(ended, error)
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits
+                loop.call_soon_threadsafe(ended, error)
 
         self._threads.submit(run)
 

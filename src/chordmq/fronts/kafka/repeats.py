@@ -32,6 +32,8 @@ ZSTD_SINCE = 7
 """Before this version, each batch has to be looked at for a compression that is not allowed."""
 PLACES_MAX = 128
 """Partitions whose requests a connection knows; each takes half a kilobyte."""
+BEFORE_MAX = 1024
+"""Bytes before a batch that are remembered; who sends tags without end is read each time."""
 _CORRELATION = slice(CORRELATION_START, CORRELATION_END)
 
 
@@ -91,8 +93,12 @@ class Likeness:
 
     def add(self, place: Place) -> None:
         """Take requests to a partition from now on, if there are not too many already."""
-        if len(self._places) < PLACES_MAX or place.form.before in self._places:
-            self._places[place.form.before] = place
+        places, before = self._places, place.form.before
+        if len(places) >= PLACES_MAX and before not in places:
+            for gone in [key for key, one in places.items() if one.partition.is_closed]:
+                del places[gone]
+        if len(places) < PLACES_MAX or before in places:
+            places[before] = place
 
     def _holds(self) -> bool:
         """Return whether all is as it was that decides who may write here."""
@@ -245,7 +251,7 @@ def remember(call: Call, frame: memoryview, request: ProduceRequest, partition: 
     assert row.records is not None, "it has a batch"
     names = row.topic, row.topic_id, row.index
     form = form_of(frame, call.version, row.records, PartitionAnswer(*names))
-    if form is None:
+    if form is None or len(form.before) > BEFORE_MAX:
         client.like = None
         return
     like = client.like
