@@ -3,8 +3,10 @@
 import asyncio
 import threading
 import weakref
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import pytest
 
@@ -56,6 +58,51 @@ def test_work_for_which_there_is_no_thread_at_all_is_done_at_once(
     threads.submit(work)
     threads.close()
     assert names == [threading.current_thread().name, "test_0"]
+
+
+class Hesitant(SimpleQueue[Callable[[], None] | None]):
+    """A queue where a thread that finds nothing is slow to say so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_found_nothing, self.may_say_so = threading.Event(), threading.Event()
+
+    def get_nowait(self) -> Callable[[], None] | None:
+        try:
+            return super().get_nowait()
+        except Empty:
+            self.has_found_nothing.set()
+            self.may_say_so.wait(5)
+            raise
+
+
+def test_a_thread_that_is_about_to_wait_does_not_take_the_place_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """D5: three pieces of work that wait for each other are all begun, as four threads may be."""
+    threads, queue, start = Threads(4, "test"), Hesitant(), threading.Thread.start
+    monkeypatch.setattr(threads, "_work", queue)
+    has_begun, met = threading.Event(), threading.Barrier(4)
+
+    def meet() -> None:
+        has_begun.set()
+        met.wait(5)
+
+    def start_late(thread: threading.Thread) -> None:
+        """Start a thread when the one before waits, or has found the work on its way there."""
+        queue.may_say_so.set()
+        has_begun.wait(0.1)
+        start(thread)
+
+    threads.submit(lambda: None)
+    queue.has_found_nothing.wait(5)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start_late)
+        threads.submit(meet)
+    for _ in range(2):
+        threads.submit(meet)
+    met.wait(5)
+    threads.close()
 
 
 async def appended(partition: Partition) -> "asyncio.Future[None]":

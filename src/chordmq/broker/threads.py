@@ -24,7 +24,7 @@ class Threads:
         self._name = name
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._idle: list[None] = []
-        """An item for each thread that waits, or is about to find what it would have waited for."""
+        """An item for each thread that waits; lists are safe to change from several threads."""
         self._threads: list[Thread] = []
         self._is_closed = False
 
@@ -32,17 +32,23 @@ class Threads:
         """Have one of the threads do this; only one thread may submit, and none after the end."""
         if self._is_closed:
             raise RuntimeError("the threads have ended")
-        self._work.put(work)
+        if not self._idle and len(self._threads) < self._count_max and self._has_started(work):
+            return
+        if not self._threads:
+            work()  # rather blocked than forgotten
+            return
         if self._idle:
             self._idle.pop()
-        elif len(self._threads) < self._count_max and not self._has_started() and not self._threads:
-            self._work.get()
-            work()  # rather blocked than forgotten
+        self._work.put(work)
 
-    def _has_started(self) -> bool:
-        """Start one more thread; return whether the system allows it."""
+    def _has_started(self, work: Callable[[], None]) -> bool:
+        """Start one more thread for this; return whether the system allows it.
+
+        The work is handed to it past the queue: a thread that is about to wait would take it from
+        there, and count as one that waits.
+        """
         name = f"{self._name}_{len(self._threads)}"
-        thread = Thread(target=self._run, name=name, daemon=True)
+        thread = Thread(target=self._run, args=[[work]], name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError as error:
@@ -51,17 +57,16 @@ class Threads:
         self._threads.append(thread)
         return True
 
-    def _run(self) -> None:
-        while True:
+    def _run(self, first: list[Callable[[], None]]) -> None:
+        work: Callable[[], None] | None = first.pop()  # the thread keeps the list, but not the work
+        while work is not None:
+            work()
+            work = None  # or it would be kept, with all that it knows, until the next one comes
             try:
                 work = self._work.get_nowait()
             except Empty:
                 self._idle.append(None)
                 work = self._work.get()
-            if work is None:
-                return
-            work()
-            del work  # or it would be kept, with all that it knows, until the next one comes
 
     def close(self) -> None:
         """Wait until all work is done that was submitted, and end the threads."""

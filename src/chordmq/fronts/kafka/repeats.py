@@ -239,9 +239,9 @@ class Repeated(Answer):
 
 def remember(call: Call, frame: memoryview, request: ProduceRequest, partition: Partition) -> None:
     """Be prepared for requests like this one, if it goes to the topic of the last one."""
-    if len(request.partitions) != 1 or request.acks == ACKS_NONE or request.transactional_id:
+    if len(request.partitions) != 1 or request.acks == ACKS_NONE:
         return
-    if call.version < ZSTD_SINCE:
+    if call.version < ZSTD_SINCE or request.transactional_id is not None:
         return
     client = call.client
     before, client.produced_to = client.produced_to, partition
