@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -127,12 +128,13 @@ def consume(client: Client, size: int, count: int) -> None:
     found = len(client.rest)
     acknowledged = 0
     while acknowledged < count:
-        found += len(client.receive())
         whole = found // size
         if whole - acknowledged >= JOINED or whole >= count:
             ack = struct.pack(">BHIIQBB", 1, 1, 13, 0x003C0050, whole, 1, 0xCE)
             client.socket.sendall(ack)
             acknowledged = whole
+        if acknowledged < count:
+            found += len(client.receive())
 
 
 def opened(address: tuple[str, int], queue: str, arguments: dict[str, Any]) -> Client:
@@ -198,16 +200,14 @@ def work(client: Client, size: int, share: Share) -> None:
     found, acknowledged = len(client.rest), 0
     client.socket.settimeout(PATIENCE_S)
     while not share.is_done.is_set():
-        try:
-            found += len(client.receive())
-        except TimeoutError:
-            continue
         whole = found // size
         if whole > acknowledged:
             ack = struct.pack(">BHIIQBB", 1, 1, 13, 0x003C0050, whole, 1, 0xCE)
             client.socket.sendall(ack)
             share.add(whole - acknowledged)
             acknowledged = whole
+        with suppress(TimeoutError):
+            found += len(client.receive())
 
 
 def shared(address: tuple[str, int], count: int = MESSAGES) -> float:

@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+from pamqp import commands
 
 from benchmarks import amqp, java_tools, load, report, soak, sockets, versions
 from benchmarks.peers import PeerFailed
@@ -69,6 +71,27 @@ def test_a_backlog_of_an_amqp_queue_is_worked_off(node: RunningNode, workers: in
     before = node.metric("chordmq_amqp_queues")
     assert amqp.backlog(node.amqp_address, workers, 6_000) > 0
     assert node.metric("chordmq_amqp_queues") == before
+
+
+def test_a_worker_counts_what_came_with_the_answer_to_its_first_call(node: RunningNode) -> None:
+    """E4: if that is all there is, nothing more comes that it could count it with."""
+    queue, count = "bench-early", 50
+    amqp.pile_up(node.amqp_address, queue, count)
+    client, size = amqp.Client(node.amqp_address), amqp.delivered_size("", queue)
+    amqp.begin(client, queue)
+    while len(client.rest) < count * size:
+        client.rest += client.receive()
+    share = amqp.Share(count)
+    worker = threading.Thread(target=amqp.work, args=(client, size, share), daemon=True)
+    worker.start()
+    is_done = share.is_done.wait(10)
+    share.is_done.set()
+    worker.join()
+    client.socket.close()
+    last = amqp.Client(node.amqp_address)
+    last.call(commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)
+    last.socket.close()
+    assert is_done
 
 
 def test_many_connections_are_all_answered_while_all_are_open(node: RunningNode) -> None:
