@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from chordmq.storage import segment
+from chordmq.storage.cold import ColdRange
+from tests.cold_disk import Disk
 from tests.running_node import RunningNode
 
 # How long an example takes says more about the machine's load than about the code. The same
@@ -100,3 +103,13 @@ def _logs(item: pytest.Item) -> list[Path]:
 
 def _tail(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    """Put such a disk under all logs; it needs a node with `log_memory_max_bytes=0`."""
+    disk = Disk()
+    monkeypatch.setattr(segment, "is_cached", disk.is_cached)
+    monkeypatch.setattr(ColdRange, "fetch", lambda wanted: disk.fetch(wanted))
+    yield disk
+    disk.may_go_on.set()

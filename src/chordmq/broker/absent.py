@@ -128,6 +128,10 @@ class AbsentPartition(Partition):
         self._ask(offset)
         return False
 
+    def awaits_disk(self, offset: int, max_bytes: int) -> bool:
+        """Return False: what has come is in memory."""
+        return False
+
     @property
     def readers(self) -> int:
         """Return how many wait for more, or look just now at what has come."""

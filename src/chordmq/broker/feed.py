@@ -35,11 +35,20 @@ class Gap:
 class Feed:
     """A position in some partitions of a topic, and a reader who waits there.
 
-    Records of transactions show up when these are committed, and never when they are aborted.
+    Records of transactions show up when these are committed, and never when they are aborted. A
+    reader that is patient is given nothing at first of what only the disk has, as if it had not
+    come yet, so that nobody else waits for the disk: who reads once and for all is not.
     """
 
-    def __init__(self, partitions: Mapping[int, Partition], offsets: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        partitions: Mapping[int, Partition],
+        offsets: Mapping[int, int],
+        *,
+        is_patient: bool = False,
+    ) -> None:
         self.partitions = dict(partitions)
+        self._is_patient = is_patient
         self.offsets: Offsets = {index: offsets.get(index, 0) for index in partitions}
         self._woken = asyncio.Event()
         self._turn = 0
@@ -53,6 +62,15 @@ class Feed:
         offsets = self.offsets
         found = [one.readable(offsets[index]) for index, one in self.partitions.items()]
         return not any(found)
+
+    @property
+    def awaits_disk(self) -> bool:
+        """Return whether something that was to be taken is being brought into memory."""
+        offsets = self.offsets
+        return any(
+            one.read_ahead.is_under_way(one.log, offsets[index])
+            for index, one in self.partitions.items()
+        )
 
     def take(self, count_max: int, bytes_max: int) -> list[Found]:
         """Return the next records and move past them; raise OffsetOutOfRange at a gap."""
@@ -104,23 +122,24 @@ class Feed:
         self.wait(self)
         return await self._is_woken(timeout_s)
 
-    async def reach(self, ends: Mapping[int, int], timeout_s: float) -> None:
+    async def reach(self, ends: Mapping[int, int], bytes_max: int, timeout_s: float) -> None:
         """Wait until what lies before some offsets is here, which a copy may get a bit later."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
-        while late := self._late(ends):
+        while late := self._late(ends, bytes_max):
             for partition in late:
                 partition.wait(self)
             if not await self._is_woken(deadline_s - loop.time()):
                 return
 
-    def _late(self, ends: Mapping[int, int]) -> list[Partition]:
-        """Return the partitions that have nothing to read here yet, and have it elsewhere."""
+    def _late(self, ends: Mapping[int, int], bytes_max: int) -> list[Partition]:
+        """Return the partitions that have nothing to read yet, as a disk or other nodes have it."""
+        offsets = self.offsets
         return [
             one
             for index, one in self.partitions.items()
-            if not (one.is_leader or self.offsets[index] == ends[index])
-            and not one.readable(self.offsets[index])
+            if one.awaits_disk(offsets[index], bytes_max)
+            or not (one.is_leader or offsets[index] == ends[index] or one.readable(offsets[index]))
         ]
 
     async def _is_woken(self, timeout_s: float) -> bool:
@@ -161,6 +180,8 @@ class Feed:
         """Add records of one partition, and return how many bytes their batches have."""
         partition = self.partitions[index]
         offset, size = self.offsets[index], 0
+        if self._is_patient and partition.awaits_disk(offset, bytes_max):
+            return 0
         try:
             buffers = partition.read(offset, bytes_max, only_stable=True)
         except OffsetNotAvailable:  # the copy here is late

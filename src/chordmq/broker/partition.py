@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from chordmq.broker.audience import Audience
 from chordmq.broker.commits import Commits, Waiter
-from chordmq.broker.decoded import Built, New
+from chordmq.broker.contents import Contents
 from chordmq.broker.intake import Intake
 from chordmq.broker.joint_run import JointRun
 from chordmq.broker.log_settings import log_settings
@@ -30,7 +30,6 @@ from chordmq.logs import get_logger
 from chordmq.records.batch import BatchHeader, place, read_header, verify, walk
 from chordmq.records.marker import Marker, build_marker, read_marker
 from chordmq.records.origin import NO_PRODUCER
-from chordmq.records.record import NewRecord, Record, RecordRun
 from chordmq.storage.compaction import Compaction
 from chordmq.storage.log import Log
 
@@ -44,7 +43,7 @@ SNAPSHOT_BYTES = 4 << 20
 """Of the log without a snapshot of its producers, which a start has to read."""
 
 
-class Partition(Audience):
+class Partition(Contents, Audience):
     """The only writer of its log; lives on the event loop, so that nothing needs a lock.
 
     The high watermark is the end of what consumers may see. With flush=disk it follows the flushed
@@ -198,26 +197,6 @@ class Partition(Audience):
         """Return a future for the first offset of a batch that another node is to append."""
         assert self._shared.forward is not None, "a node alone leads everything"
         return self._shared.forward(self, data)
-
-    def sealed(self, records: Sequence[New]) -> Sequence[New] | Sequence[NewRecord]:
-        """Return records as fronts that build batches are to store them."""
-        return self._shared.sealed(self.topic, records)
-
-    def records(self, header: BatchHeader, batch: memoryview) -> list[Record]:
-        """Return the records of a batch of this partition, which nobody may change."""
-        return self._shared.decoded.records(self, header, batch)
-
-    def runs(self, header: BatchHeader, batch: memoryview) -> Sequence[RecordRun]:
-        """Return the records of a batch as runs, if they are alike and handed out as stored."""
-        return self._shared.decoded.runs(self, header, batch) if self._shared.is_plain else ()
-
-    def built(self, base_offset: int, header: BatchHeader, records: Built) -> None:
-        """Keep the records of a batch for those who read it next; the header is as it was built."""
-        self._shared.decoded.built((self, base_offset, header.crc), header.size, records)
-
-    def delivered(self, records: list[Record]) -> list[Record]:
-        """Return records as they are handed out by fronts that do not send batches as stored."""
-        return self._shared.delivered(self.topic, self.index, records)
 
     def append_marker(self, marker: Marker) -> int:
         """End a producer's transaction here, and return the offset after its marker."""
@@ -388,7 +367,19 @@ class Partition(Audience):
 
     def readable(self, offset: int) -> bool:
         """Return whether a reader at the offset finds something now: records, or a gap."""
-        return offset < self.stable_offset or self.nearest(offset) != offset
+        if self.nearest(offset) != offset:
+            return True
+        return offset < self.stable_offset and not self.read_ahead.is_under_way(self.log, offset)
+
+    def awaits_disk(self, offset: int, max_bytes: int) -> bool:
+        """Return whether a read has to wait for the disk; who waits for more is woken afterwards.
+
+        It is not readable until then. Only for readers who wait if they find nothing.
+        """
+        log = self.log
+        if offset >= log.memory_start or not log.start_offset <= offset < self.high_watermark:
+            return False
+        return self.read_ahead.awaits(log, offset, max_bytes, self.wake)
 
     def nearest(self, offset: int) -> int:
         """Return where a reader goes on who wants this offset; a copy may be late, and waits."""

@@ -10,6 +10,10 @@ from chordmq.storage.cold import ColdRange
 from chordmq.storage.log import Log
 
 THREADS = 4
+SERVED_S = 2.0
+"""For how long who had to wait is served, whatever memory has by then."""
+BROUGHT_MAX = 64
+"""Places that were waited for that are remembered."""
 
 Place = tuple[Log, int]
 Wake = Callable[[], None]
@@ -24,14 +28,16 @@ class ReadAhead:
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
         self._under_way: dict[Place, dict[Wake, None]] = {}
+        self._brought: dict[Place, float] = {}
+        """Until when those are served who have waited for what lies there."""
         self.fetched = 0
         """How often the disk was waited for."""
         self._last: object = None
 
-    def awaits(self, log: Log, offset: int, max_bytes: int, wake: Wake, *, is_first: bool) -> bool:
+    def awaits(self, log: Log, offset: int, max_bytes: int, wake: Wake) -> bool:
         """Return whether a read has to wait for the disk; then `wake` is called when it need not.
 
-        A reader that has waited for this once is not made to wait again: where memory is short, it
+        Who asks after the wait is served, whatever memory has: where it is short, what was brought
         may be gone already, each time.
         """
         if (offset, max_bytes) in log.reader.ahead:
@@ -41,11 +47,17 @@ class ReadAhead:
         if woken is not None:
             woken[wake] = None
             return True
-        cold = log.reader.cold(offset, max_bytes) if is_first else None
+        if place in self._brought and _now_s() < self._brought[place]:
+            return False
+        cold = log.reader.cold(offset, max_bytes)
         if cold is None:
             return False
         self._begin(place, cold)[wake] = None
         return True
+
+    def is_under_way(self, log: Log, offset: int) -> bool:
+        """Return whether what lies at an offset is being brought into memory."""
+        return (log, offset) in self._under_way
 
     def note(self, reader: object) -> bool:
         """Take note of who reads from files; return whether it is the one who did last."""
@@ -78,10 +90,20 @@ class ReadAhead:
         return woken
 
     def _fetched(self, place: Place) -> None:
-        for wake in self._under_way.pop(place):
+        woken = self._under_way.pop(place)
+        if woken:
+            self._brought.pop(place, None)
+            self._brought[place] = _now_s() + SERVED_S
+            if len(self._brought) > BROUGHT_MAX:
+                del self._brought[next(iter(self._brought))]
+        for wake in woken:
             wake()
 
     def close(self) -> None:
         """Wait for what is under way, and begin nothing more."""
         if self._pool is not None:
             self._pool.shutdown()
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

@@ -243,6 +243,9 @@ class RemoteReads:
             self._forget(waiting)
             self._refuse(waiting.broker, read.number)
             return
+        if partition.awaits_disk(read.offset, read.bytes_max):
+            partition.wait(waiting)
+            return
         if not partition.readable(read.offset):
             waiting.has_waited = True
             partition.wait(waiting)

@@ -126,8 +126,6 @@ class Waiting:
     source: Source
     fetch: Fetch
     since_s: float
-    has_awaited: bool = False
-    """Whether the disk was waited for."""
 
 
 class Replica:
@@ -309,23 +307,15 @@ class Replica:
         for broker, one in list(self._waiting.items()):
             if log.start_offset <= one.fetch.offset < log.end_offset:
                 try:
-                    if self._awaits_disk(one):
-                        continue
-                    records = log.read(one.fetch.offset, FETCH_BYTES_MAX)
+                    offset = one.fetch.offset
+                    read_ahead = self.partition.read_ahead
+                    if read_ahead.awaits(log, offset, FETCH_BYTES_MAX, self.appended):
+                        continue  # it is served when memory has what it wants
+                    records = log.read(offset, FETCH_BYTES_MAX)
                 except ChordMQError as error:  # the follower asks again, and may be lucky
                     logger.error("replica cannot be served", log=log.name, reason=str(error))
                     continue
                 self._answer(leader, broker, one, records)
-
-    def _awaits_disk(self, one: Waiting) -> bool:
-        """Return whether a follower is to be served when memory has what it wants."""
-        partition, offset = self.partition, one.fetch.offset
-        if partition.read_ahead.awaits(
-            partition.log, offset, FETCH_BYTES_MAX, self.appended, is_first=not one.has_awaited
-        ):
-            one.has_awaited = True
-            return True
-        return False
 
     def tell_watermark(self) -> None:
         """Tell the waiting followers how far the partition is committed, if they do not know."""

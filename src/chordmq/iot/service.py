@@ -185,7 +185,7 @@ class Devices:
             return
         async with self._at_desk(topic.id) as desk:
             partitions = {one.index: one for one in topic.partitions}
-            feed = self._feed = Feed(partitions, desk.progress.offsets)
+            feed = self._feed = Feed(partitions, desk.progress.offsets, is_patient=True)
             try:
                 while self._broker.topics.find(self.topic) is topic:
                     if len(topic.partitions) != len(partitions):

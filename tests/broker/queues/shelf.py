@@ -61,6 +61,9 @@ class Shelf(Audience):
     def readable(self, offset: int) -> bool:
         return offset < self.end
 
+    def awaits_disk(self, offset: int, max_bytes: int) -> bool:
+        return False
+
 
 class Shelved(Keeper):
     """A queue's keeper that has the queue's messages in a log, and hands them out."""

@@ -3,8 +3,6 @@
 import asyncio
 import errno
 import os
-import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,8 +13,7 @@ from chordmq.codecs.kafka import schema
 from chordmq.codecs.kafka.messages.fetch import FetchResponse
 from chordmq.fronts.kafka.call import KafkaFront
 from chordmq.records.record import read_records
-from chordmq.storage import segment
-from chordmq.storage.cold import ColdRange
+from tests.cold_disk import Disk
 from tests.fronts.kafka.wire import (
     FETCH_VERSION,
     HEAD_SIZE,
@@ -30,36 +27,10 @@ from tests.fronts.kafka.wire import (
 LONG_MS = 60_000
 
 
-class Disk:
-    """A disk that gives what is not in memory when it is told to."""
-
-    def __init__(self) -> None:
-        self.is_warm = False
-        self.forgets = False
-        self.may_go_on = threading.Event()
-
-    def is_cached(self, _fd: int, _position: int) -> bool:
-        return self.is_warm and not self.forgets
-
-    def fetch(self, wanted: ColdRange) -> None:
-        self.may_go_on.wait()
-        self.is_warm = True
-        os.close(wanted.fd)
-
-
 @pytest.fixture
 def settings() -> BrokerSettings:
     """Give a node that keeps no records in memory."""
     return BrokerSettings(node_id=7, log_memory_max_bytes=0)
-
-
-@pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    disk = Disk()
-    monkeypatch.setattr(segment, "is_cached", disk.is_cached)
-    monkeypatch.setattr(ColdRange, "fetch", lambda wanted: disk.fetch(wanted))
-    yield disk
-    disk.may_go_on.set()
 
 
 async def values(wire: Wire) -> list[bytes | None]:

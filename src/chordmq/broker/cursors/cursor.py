@@ -179,12 +179,14 @@ class Cursor:
     def take(
         self, holder: str, count_max: int, max_bytes: int, *, in_batches: bool = False
     ) -> Delivery:
-        """Give a consumer records, at least one if any is available.
+        """Give a consumer records, at least one if any is available, and nobody waits for the disk.
 
         `in_batches` gives all available records of a batch rather than stop inside it.
         """
         self._check_open()
         while (offset := self._next_available()) is not None:
+            if self.partition.awaits_disk(offset, min(max_bytes, READ_BYTES)):
+                break
             batches = self._sifted(offset, max_bytes)
             if not batches:
                 if self._next_available() == offset:
@@ -206,9 +208,9 @@ class Cursor:
         return self.take(holder, count_max, max_bytes)
 
     def available_bytes(self, max_bytes: int) -> int:
-        """Return the size of what `take` would read."""
+        """Return the size of what `take` would read now."""
         offset = None if self.partition.is_closed else self._next_available()
-        if offset is None:
+        if offset is None or self.partition.awaits_disk(offset, min(max_bytes, READ_BYTES)):
             return 0
         return sum(len(data) for _, data in self._sifted(offset, max_bytes))
 

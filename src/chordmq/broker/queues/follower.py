@@ -157,6 +157,8 @@ class Follower:
 
     def _hand_out(self, touched: dict[Queue, None]) -> bool:
         start = self.position = self.partition.nearest(self.position)
+        if self.partition.awaits_disk(start, READ_BYTES):
+            return False
         for next_offset, runs in self._read(start, READ_BYTES):
             for run in runs:
                 for queue in run.routing.queues:
@@ -258,7 +260,7 @@ class Follower:
         source = queue.sources[partition]
         source.next = partition.nearest(source.next)
         while source.next < self.position:
-            if not partition.readable(source.next):  # another node is asked for it
+            if self._has_to_wait(queue, source.next):
                 partition.wait(Refill(self, queue))
                 return
             for next_offset, runs in self._read(source.next, REFILL_BYTES):
@@ -267,6 +269,13 @@ class Follower:
                         return
                 source.next = min(next_offset, self.position)
         source.is_behind = False
+
+    def _has_to_wait(self, queue: Queue, offset: int) -> bool:
+        """Return whether another node is asked first, or the disk for those who may wait for it."""
+        partition = self.partition
+        if partition.is_absent:
+            return not partition.readable(offset)
+        return queue.may_wait and partition.awaits_disk(offset, REFILL_BYTES)
 
     def is_for(self, queue: Queue, record: Record) -> bool:
         """Return whether a record is a message of the queue's."""
@@ -290,20 +299,19 @@ class Follower:
         return True
 
 
-class Refill:
-    """A queue that waits for messages which another node has."""
+class Refill(NamedTuple):
+    """A queue that waits for messages which the disk or another node has."""
 
-    def __init__(self, follower: Follower, queue: Queue) -> None:
-        self._follower = follower
-        self._queue = queue
+    follower: Follower
+    queue: Queue
 
     def wake(self) -> None:
         """Look again, in the next turn."""
         asyncio.get_running_loop().call_soon(self._look)
 
     def _look(self) -> None:
-        if not self._queue.is_deleted and not self._follower.is_closed:
-            self._queue.pump()
+        if not self.queue.is_deleted and not self.follower.is_closed:
+            self.queue.pump()
 
 
 def put_all(queue: Queue, source: Source, run: Run) -> bool:

@@ -189,7 +189,7 @@ class Following:
             return
         source = queue.sources[partition] = Source(partition, start)
         source.is_behind = True
-        feed = Feed({partition.index: partition}, {partition.index: start})
+        feed = Feed({partition.index: partition}, {partition.index: start}, is_patient=True)
         while feed.offsets[partition.index] < follower.position:
             for _, record in feed.take(LOOKED_AT_ONCE, READ_BYTES):
                 if record.offset < follower.position and follower.is_for(queue, record):

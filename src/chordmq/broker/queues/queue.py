@@ -109,6 +109,8 @@ class Queue:
         self._expires = rules.message_ttl_ms is not None
         self._keeper = keeper
         self._is_pumping = False
+        self.may_wait = False
+        """Whether who is served just now can be served later."""
 
     @property
     def name(self) -> str:
@@ -266,18 +268,21 @@ class Queue:
         self.watch()
         return None
 
-    def pump(self) -> None:
-        """Give messages to consumers as long as both are there."""
+    def pump(self, *, may_wait: bool = True) -> None:
+        """Give messages to consumers as long as both are there.
+
+        What only the disk has comes later, so that nobody else waits for it, unless it must not.
+        """
         if self._is_pumping or not self.consumers:
             return
-        self._is_pumping = True
+        self._is_pumping, self.may_wait = True, may_wait
         try:
             while self.ready and (consumer := self._turns.chosen()) is not None:
                 if not self._has_any():
                     break
                 self._give(consumer)
         finally:
-            self._is_pumping = False
+            self._is_pumping = self.may_wait = False
 
     def _give(self, consumer: Consumer) -> None:
         """Give a consumer the next message, or many to all that take turns with it."""

@@ -69,7 +69,7 @@ class Stream(Queue):
         settings = topic_settings(self.facts.arguments)
         return await self._streams.publishing.ensure(vhost, vhost.topic(self.name), settings)
 
-    def pump(self) -> None:
+    def pump(self, *, may_wait: bool = True) -> None:
         """Copy what waits; consumers read the topic."""
         if self.ready and not self._is_copying and not self.is_deleted:
             self._is_copying = True

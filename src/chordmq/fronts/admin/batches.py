@@ -21,6 +21,8 @@ from chordmq.fronts.admin.sending import Paced
 BATCHES = "application/vnd.chordmq.batches"
 READ_BYTES_MAX = 16 * 1024 * 1024
 WAIT_MS_MAX = 60_000
+DISK_WAIT_S = 5.0
+"""How long a thread waits for the disk in the event loop's place."""
 
 
 class BatchesQuery(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -47,6 +49,7 @@ async def read_batches(call: Call, query: BatchesQuery) -> Response:
     deadline_s = loop.time() + query.wait_ms / 1000
     with call.living_by_login(feed.wake), closing(feed):
         feed.skip_gaps()
+        await feed.reach({0: feed.offsets[0]}, query.max_bytes, DISK_WAIT_S)
         found, following = _take(partition, feed.offsets[0], query.max_bytes)
         while not found and (left_s := deadline_s - loop.time()) > 0:
             feed.offsets[0] = following

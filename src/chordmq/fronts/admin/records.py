@@ -309,7 +309,7 @@ async def read(call: Call, query: ReadQuery) -> ReadRecords:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + query.wait_ms / 1000
     with call.living_by_login(feed.wake), closing(feed):
-        await feed.reach(ends, FETCH_WAIT_S)
+        await feed.reach(ends, query.max_bytes, FETCH_WAIT_S)
         found = feed.take(count_max, query.max_bytes)
         while not found and (left_s := deadline_s - loop.time()) > 0 and await feed.more(left_s):
             call.check_login()

@@ -44,7 +44,7 @@ async def stream(call: Call, query: Place) -> Response:
         query = msgspec.structs.replace(query, position=last, offset=None, timestamp=None)
     call.meter.refuse_debtor(Limit.FETCH)
     partitions = readable(call, query)
-    feed = Feed(partitions, await starts(call, partitions, query))
+    feed = Feed(partitions, await starts(call, partitions, query), is_patient=True)
     return EventStream(call, feed, query.encoding)
 
 

@@ -81,7 +81,7 @@ class StreamConsumer:
             partition.index: extent.at if time_ms != NO_TIME else _offset(extent, wanted)
             for partition, extent in extents.items()
         }
-        self._feed = Feed(dict(enumerate(self._topic.partitions)), offsets)
+        self._feed = Feed(dict(enumerate(self._topic.partitions)), offsets, is_patient=True)
 
     # What the log and the connection tell.
 

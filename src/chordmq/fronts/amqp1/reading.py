@@ -72,7 +72,7 @@ class TopicLink:
         """Whose committed offsets are the client's place; empty if it keeps none."""
         self._topic = topic
         self._is_settled = settled
-        self._feed = Feed(dict(enumerate(topic.partitions)), offsets)
+        self._feed = Feed(dict(enumerate(topic.partitions)), offsets, is_patient=True)
         self._held: dict[Place, None] = {}
         self._credit = Credit()
         self._is_scheduled = False
@@ -111,6 +111,8 @@ class TopicLink:
         except ChordMQError as error:
             self._end(str(error))
             return
+        if self._feed.awaits_disk:
+            return  # there is more, and it is woken then
         if self._credit.is_draining and (not self._credit.left or self.session.has_room):
             self._credit.give_up()
             self._tell(drain=True)
@@ -150,7 +152,8 @@ class TopicLink:
         """Follow partitions that were added."""
         if len(self._topic.partitions) > len(self._feed.partitions):
             self._feed.forget(self)
-            self._feed = Feed(dict(enumerate(self._topic.partitions)), self._feed.offsets)
+            partitions = dict(enumerate(self._topic.partitions))
+            self._feed = Feed(partitions, self._feed.offsets, is_patient=True)
             self.wake()
 
     # The client's place.

@@ -140,7 +140,7 @@ class QueueLink:
 
     def thirst(self) -> None:
         """Deliver what is there, and give up credit that the client does not want kept."""
-        self.queue.pump()
+        self.queue.pump(may_wait=not self._credit.is_draining)
         if self._credit.is_draining and (not self._credit.left or self.session.has_room):
             self._credit.give_up()
             self._tell(drain=True)

@@ -149,7 +149,7 @@ class Broadcast(Consumer):
 
     async def _send(self) -> None:
         partitions = dict(enumerate(self._front.broker.topics.get(self._topic).partitions))
-        self._feed = feed = Feed(partitions, await self._offsets())
+        self._feed = feed = Feed(partitions, await self._offsets(), is_patient=True)
         try:
             while True:
                 if self._front.settings.when_full == "drop":

@@ -147,9 +147,7 @@ class FetchLikeness:
             return []
         is_in_memory = offset >= log.memory_start
         try:
-            if self._is_patient and read_ahead.awaits(
-                log, offset, size, partition.wake, is_first=True
-            ):
+            if self._is_patient and partition.awaits_disk(offset, size):
                 return []
             buffers = partition.read(offset, size, only_stable=only_stable)
         except ChordMQError:

@@ -16,7 +16,6 @@ from chordmq.fronts.kafka.leaders import leader_of
 
 SESSIONLESS = 0
 EPOCH_MAX = 0x7FFFFFFF
-NOT_AWAITED = -1
 
 RowKey = tuple[str, bytes, int]
 
@@ -45,8 +44,6 @@ class Row:
     sent_watermark: int = -2
     sent_stable: int = -2
     sent_start: int = -2
-    awaited: int = NOT_AWAITED
-    """The offset for which the disk was waited for."""
 
     def wake(self) -> None:
         """Take note that the partition has more."""
@@ -71,8 +68,8 @@ class Row:
                 return records
             only_stable = self.session.only_stable
             size = max(0, min(self.max_bytes, max_bytes))
-            if self._awaits_disk(partition, size):
-                return self.status()
+            if self.session.is_patient and partition.awaits_disk(self.offset, size):
+                return self.status()  # it is woken when memory has what the client wants
             if self.offset < partition.log.memory_start:
                 partition.read_ahead.note(self.session)
             buffers = partition.read(self.offset, size, only_stable=only_stable)
@@ -84,18 +81,6 @@ class Row:
         if only_stable:
             records.aborted = partition.aborted_in(self.offset, buffers)
         return records
-
-    def _awaits_disk(self, partition: Partition, size: int) -> bool:
-        """Return whether the row is to be woken when memory has what the client wants."""
-        offset = self.offset
-        if not (self.session.is_patient and partition.log.start_offset <= offset):
-            return False
-        if offset >= partition.high_watermark or not partition.read_ahead.awaits(
-            partition.log, offset, size, partition.wake, is_first=self.awaited != offset
-        ):
-            return False
-        self.awaited = offset
-        return True
 
     def status(self) -> PartitionRecords:
         """Say how far the partition goes, without records."""
@@ -205,7 +190,7 @@ class FetchSession:
         """Let a row, which has something to send, be read from an offset on."""
         assert row.partition is not None
         row.partition.forget(row)
-        row.offset, row.awaited = offset, NOT_AWAITED
+        row.offset = offset
         self._ready[row] = None
 
     def row_woken(self, row: Row) -> None:

@@ -10,7 +10,13 @@ from chordmq.fronts.mqtt.envelopes import Envelopes
 from chordmq.fronts.mqtt.letters import Bundle
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.subscriptions import Target
-from chordmq.fronts.mqtt.tails import RECORDS_AT_ONCE, Source, Tail, read_parcels
+from chordmq.fronts.mqtt.tails import (
+    BYTES_AT_ONCE,
+    RECORDS_AT_ONCE,
+    Source,
+    Tail,
+    read_parcels,
+)
 
 if TYPE_CHECKING:
     from chordmq.fronts.mqtt.session import Session
@@ -204,13 +210,15 @@ class Outbox:
                 call()
 
     def _readable(self) -> Tail | None:
-        """Return where to read on now; None, and be woken later, if other nodes are asked first."""
+        """Return where to read on; None, and be woken later, if a disk or nodes are asked first."""
         for tail, offset in self.behind.items():
             if tail.is_waiting:
                 continue
-            if tail.partition.is_closed or tail.partition.readable(offset):
+            partition = tail.partition
+            awaits_disk = partition.awaits_disk(offset, BYTES_AT_ONCE)
+            if partition.is_closed or (partition.readable(offset) and not awaits_disk):
                 return tail
-            tail.partition.wait(self)
+            partition.wait(self)
         return None
 
     def wake(self) -> None:

@@ -10,7 +10,7 @@ from chordmq.errors import InvalidRequest
 from chordmq.fronts.mqtt.mapping import Parcel
 from chordmq.fronts.mqtt.readers import Reader
 from chordmq.fronts.mqtt.subscriptions import Subscription
-from chordmq.fronts.mqtt.tails import read_parcels
+from chordmq.fronts.mqtt.tails import BYTES_AT_ONCE, read_parcels
 
 if TYPE_CHECKING:
     from chordmq.fronts.mqtt.front import MqttFront
@@ -79,8 +79,9 @@ class StreamReader(Reader[StreamSource]):
 
     def take(self, source: StreamSource, room: int) -> list[Parcel] | None:
         """Return the next messages."""
-        if not source.partition.readable(source.offset):
-            source.partition.wait(self)
+        partition, offset = source.partition, source.offset
+        if not partition.readable(offset) or partition.awaits_disk(offset, BYTES_AT_ONCE):
+            partition.wait(self)
             return None
         known = self.outbox.known_in(source)
         parcels, source.offset = read_parcels(source, source.offset, room, is_joining=not known)

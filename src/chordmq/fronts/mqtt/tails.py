@@ -109,6 +109,8 @@ class Tail:
             elif has_read:
                 self.wake()  # others have their turn first
                 return
+            elif partition.awaits_disk(self.position, BYTES_AT_ONCE):
+                break
             else:
                 parcels, has_read = self._read_on(), True
             if parcels:

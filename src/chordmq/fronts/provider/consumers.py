@@ -102,7 +102,7 @@ class OwnIndex:
         return dict(self._feed.offsets)
 
     def _follow(self, offsets: Offsets) -> None:
-        self._feed = Feed(dict(enumerate(self._topic.partitions)), offsets)
+        self._feed = Feed(dict(enumerate(self._topic.partitions)), offsets, is_patient=True)
 
     async def _begin(self) -> Offsets:
         wanted, partitions = self.wanted, self._topic.partitions

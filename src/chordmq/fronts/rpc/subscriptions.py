@@ -172,7 +172,7 @@ class Followed:
         self._read(offsets)
 
     def _read(self, offsets: Mapping[int, int]) -> None:
-        self.feed = Feed(dict(enumerate(self.topic.partitions)), offsets)
+        self.feed = Feed(dict(enumerate(self.topic.partitions)), offsets, is_patient=True)
 
     def grow(self) -> None:
         """Read partitions that were added."""

@@ -153,7 +153,8 @@ class OwnFollower:
         return follower
 
     def _read(self, partitions: Sequence[Partition], offsets: Mapping[int, int]) -> None:
-        self._feed = Feed({partition.index: partition for partition in partitions}, offsets)
+        by_index = {partition.index: partition for partition in partitions}
+        self._feed = Feed(by_index, offsets, is_patient=True)
 
     def grow(self) -> None:
         """Read partitions that were added, if all are wanted."""
