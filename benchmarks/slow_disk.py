@@ -3,9 +3,11 @@
 `python -m benchmarks.slow_disk` as root: the node and Apache Kafka may read so many bytes a second
 from the disk and no more, which a control group sees to. One consumer reads a topic that the page
 cache has dropped; meanwhile others send and receive 1,000 messages a second, which are in memory.
+With `--reader http`, it does so over HTTP, as a pipe does, and Apache Kafka is left out.
 """
 
 import argparse
+import http.client
 import multiprocessing
 import os
 import shutil
@@ -15,10 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks import load, sockets
-from benchmarks.peers import ROOT, Peer, start_chordmq, start_kafka
+from benchmarks.peers import FRONTS, ROOT, Peer, start_chordmq, start_kafka
 from benchmarks.session import OURS, PEERS, drop
 
 WORK = ROOT / ".cache" / "bench"
+TOPIC = "cold"
 GROUPS = Path("/sys/fs/cgroup")
 BATCH = (126, 1024)
 BATCHES = 1_000
@@ -47,21 +50,40 @@ def slowed(pid: int, directory: Path, bytes_per_s: int) -> Iterator[None]:
         group.rmdir()
 
 
-def measure(peer: Peer, settings: dict[str, str], bytes_per_s: int) -> None:
+def read_by_kafka(peer: Peer, end: int) -> None:
+    """Read the topic by Fetch requests."""
+    sockets.read_partition(peer.bootstrap, TOPIC, 0, end)
+
+
+def read_by_http(peer: Peer, end: int) -> None:
+    """Read the topic as a pipe does."""
+    ports = (peer.directory / "ports").read_text().split()
+    client = http.client.HTTPConnection("127.0.0.1", int(ports[FRONTS.index("http")]))
+    offset = 0
+    while offset < end:
+        client.request("GET", f"/v1/topics/{TOPIC}/partitions/0/batches?offset={offset}")
+        answer = client.getresponse()
+        answer.read()
+        offset = int(answer.headers["chordmq-next-offset"])
+    client.close()
+
+
+READERS = {"kafka": read_by_kafka, "http": read_by_http}
+
+
+def measure(peer: Peer, settings: dict[str, str], bytes_per_s: int, reading: str) -> None:
     """Print latencies without and with a consumer that reads from the disk."""
-    for topic in ("cold", "warm-up", "before", "while"):
+    for topic in (TOPIC, "warm-up", "before", "while"):
         load.create_topic(peer.bootstrap, topic, 1, settings)
-    sockets.wait_for_end(peer.bootstrap, "cold")
-    count = sockets.produce_pipelined(peer.bootstrap, "cold", BATCH, (60.0, BATCHES)).count
+    sockets.wait_for_end(peer.bootstrap, TOPIC)
+    count = sockets.produce_pipelined(peer.bootstrap, TOPIC, BATCH, (60.0, BATCHES)).count
     load.latencies(peer.bootstrap, "warm-up", RATE_PER_S, SECONDS)
     _show(peer, "nobody reads from the disk", "before")
     os.sync()
     for path in peer.directory.rglob("*.log"):
         drop(path)
     with slowed(peer.pid, peer.directory, bytes_per_s):
-        reader = multiprocessing.Process(
-            target=sockets.read_partition, args=(peer.bootstrap, "cold", 0, count)
-        )
+        reader = multiprocessing.Process(target=READERS[reading], args=(peer, count))
         reader.start()
         _show(peer, "one does", "while")
         is_over = not reader.is_alive()
@@ -83,17 +105,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.slow_disk", description=__doc__)
     parser.add_argument("--bytes-per-s", type=int, default=15_000_000)
     parser.add_argument("--source", type=Path, default=ROOT / "src", help="another version's src")
+    parser.add_argument("--reader", choices=READERS, default="kafka")
     options = parser.parse_args()
     contenders: list[tuple[Callable[[Path], Peer], dict[str, str]]] = [
         (lambda directory: start_chordmq(directory, source=options.source.resolve()), OURS["os"]),
         (start_kafka, PEERS["os"]),
     ]
+    if options.reader != "kafka":
+        del contenders[1:]
     WORK.mkdir(parents=True, exist_ok=True)
     for start, settings in contenders:
         directory = Path(tempfile.mkdtemp(dir=WORK))
         peer = start(directory)
         try:
-            measure(peer, settings, options.bytes_per_s)
+            measure(peer, settings, options.bytes_per_s, options.reader)
         finally:
             peer.stop()
             shutil.rmtree(directory, ignore_errors=True)

@@ -9,8 +9,10 @@ from chordmq.errors import OffsetOutOfRange
 from chordmq.records.batch import TRANSACTIONAL
 from chordmq.records.marker import Marker
 from chordmq.records.record import NewRecord, build_batch
+from chordmq.storage.tail import Tail
 from tests.broker.elsewhere import elsewhere
 from tests.broker.replicated import batch, until
+from tests.cold_disk import Disk
 
 
 async def test_a_reader_gets_what_is_there_and_then_what_comes(tmp_path: Path) -> None:
@@ -23,6 +25,24 @@ async def test_a_reader_gets_what_is_there_and_then_what_comes(tmp_path: Path) -
         await until(lambda: both.waiting() == 1)
         both.leader.append(batch(b"c"))
         assert await reading.read(3) == [b"a", b"b", b"c"]
+
+
+async def test_a_reader_elsewhere_gets_what_only_the_disk_of_the_leader_has(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D2, A4: the leader waits for its disk in a thread, whatever is written meanwhile."""
+    monkeypatch.setattr(Tail, "add", lambda *_, **__: None)
+    async with elsewhere(tmp_path, (1, 2)) as both:
+        [reading] = both.readings
+        leading = both.copies.nodes[1].shared.read_ahead
+        both.leader.append(batch(b"a"))
+        reading.look()
+        await until(lambda: leading.fetched > 0)
+        both.leader.append(batch(b"b"))
+        await until(lambda: both.leader.high_watermark == 2 or leading.fetched > 1)
+        assert not reading.values
+        disk.may_go_on.set()
+        assert await reading.read(2) == [b"a", b"b"]
 
 
 async def test_a_change_of_leader_neither_loses_nor_repeats(tmp_path: Path) -> None:

@@ -67,10 +67,7 @@ class Feed:
     def awaits_disk(self) -> bool:
         """Return whether something that was to be taken is being brought into memory."""
         offsets = self.offsets
-        return any(
-            one.read_ahead.is_under_way(one.log, offsets[index])
-            for index, one in self.partitions.items()
-        )
+        return any(one.is_on_its_way(offsets[index]) for index, one in self.partitions.items())
 
     def take(self, count_max: int, bytes_max: int) -> list[Found]:
         """Return the next records and move past them; raise OffsetOutOfRange at a gap."""

@@ -369,7 +369,7 @@ class Partition(Contents, Audience):
         """Return whether a reader at the offset finds something now: records, or a gap."""
         if self.nearest(offset) != offset:
             return True
-        return offset < self.stable_offset and not self.read_ahead.is_under_way(self.log, offset)
+        return offset < self.stable_offset and not self.is_on_its_way(offset)
 
     def awaits_disk(self, offset: int, max_bytes: int) -> bool:
         """Return whether a read has to wait for the disk; who waits for more is woken afterwards.
@@ -379,7 +379,13 @@ class Partition(Contents, Audience):
         log = self.log
         if offset >= log.memory_start or not log.start_offset <= offset < self.high_watermark:
             return False
-        return self.read_ahead.awaits(log, offset, max_bytes, self.wake)
+        with suppress(ChordMQError):  # the read says what is wrong
+            return self.read_ahead.awaits(log, offset, max_bytes, self.wake)
+        return False
+
+    def is_on_its_way(self, offset: int) -> bool:
+        """Return whether the disk is being asked for an offset; readers are woken afterwards."""
+        return self.read_ahead.joins(self.log, offset, self.wake)
 
     def nearest(self, offset: int) -> int:
         """Return where a reader goes on who wants this offset; a copy may be late, and waits."""

@@ -33,6 +33,7 @@ class ReadAhead:
         self.fetched = 0
         """How often the disk was waited for."""
         self._last: object = None
+        self._is_closed = False
 
     def awaits(self, log: Log, offset: int, max_bytes: int, wake: Wake) -> bool:
         """Return whether a read has to wait for the disk; then `wake` is called when it need not.
@@ -40,13 +41,11 @@ class ReadAhead:
         Who asks after the wait is served, whatever memory has: where it is short, what was brought
         may be gone already, each time.
         """
-        if (offset, max_bytes) in log.reader.ahead:
+        if (offset, max_bytes) in log.reader.ahead or self._is_closed:
             return False
-        place = (log, offset)
-        woken = self._under_way.get(place)
-        if woken is not None:
-            woken[wake] = None
+        if self.joins(log, offset, wake):
             return True
+        place = (log, offset)
         if place in self._brought and _now_s() < self._brought[place]:
             return False
         cold = log.reader.cold(offset, max_bytes)
@@ -55,9 +54,13 @@ class ReadAhead:
         self._begin(place, cold)[wake] = None
         return True
 
-    def is_under_way(self, log: Log, offset: int) -> bool:
-        """Return whether what lies at an offset is being brought into memory."""
-        return (log, offset) in self._under_way
+    def joins(self, log: Log, offset: int, wake: Wake) -> bool:
+        """Return whether what lies at an offset is on its way; then `wake` is called afterwards."""
+        woken = self._under_way.get((log, offset))
+        if woken is None:
+            return False
+        woken[wake] = None
+        return True
 
     def note(self, reader: object) -> bool:
         """Take note of who reads from files; return whether it is the one who did last."""
@@ -70,7 +73,9 @@ class ReadAhead:
         What memory does not have is only brought there.
         """
         place, reader = (log, offset), log.reader
-        if place in self._under_way or (offset, max_bytes) in reader.ahead or log.fault:
+        if place in self._under_way or (offset, max_bytes) in reader.ahead:
+            return
+        if log.fault or self._is_closed:
             return
         with suppress(ChordMQError):  # whoever asks is told
             cold = reader.cold(offset, max_bytes) if offset < log.end_offset else None
@@ -101,6 +106,7 @@ class ReadAhead:
 
     def close(self) -> None:
         """Wait for what is under way, and begin nothing more."""
+        self._is_closed = True
         if self._pool is not None:
             self._pool.shutdown()
 

@@ -111,7 +111,7 @@ class TopicLink:
         except ChordMQError as error:
             self._end(str(error))
             return
-        if self._feed.awaits_disk:
+        if self._credit.left and self._feed.awaits_disk:
             return  # there is more, and it is woken then
         if self._credit.is_draining and (not self._credit.left or self.session.has_room):
             self._credit.give_up()
