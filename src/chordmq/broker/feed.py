@@ -131,6 +131,7 @@ class Feed:
 
     def _late(self, ends: Mapping[int, int], bytes_max: int) -> list[Partition]:
         """Return the partitions that have nothing to read yet, as a disk or other nodes have it."""
+        self.check_open()
         offsets = self.offsets
         return [
             one
