@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import field
 from typing import NamedTuple, Protocol
 
@@ -28,6 +29,8 @@ RETRY_MS = 1_000
 """How long records stay with their consumer when taking them away could not be stored."""
 READ_BYTES = 2**20
 ANY_COUNT = 2**31
+DISK_WAIT_S = 5.0
+"""How long who would not wait for records waits for those that only the disk has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,14 @@ class Keeper(Protocol):
     def store(self, cursor: "Cursor", decided: Decided) -> None:
         """Write what was decided to the log, and then call the cursor's `stored`."""
         ...
+
+
+class Bell(asyncio.Event):
+    """Set when there may be something to take."""
+
+    def wake(self) -> None:
+        """Take note of it."""
+        self.set()
 
 
 class Cursor:
@@ -204,8 +215,28 @@ class Cursor:
         return Delivery()
 
     async def take_now(self, holder: str, count_max: int, max_bytes: int) -> Delivery:
-        """Give a consumer records, as `take` does: they are here."""
-        return self.take(holder, count_max, max_bytes)
+        """Give a consumer records, as `take` does, and wait if only the disk has them."""
+        given = self.take(holder, count_max, max_bytes)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DISK_WAIT_S):
+                while not given.taken and self._awaits_disk:
+                    await self._woken()
+                    given = self.take(holder, count_max, max_bytes)
+        return given
+
+    @property
+    def _awaits_disk(self) -> bool:
+        """Return whether what would be given next is being brought into memory."""
+        offset = self._next_available()
+        return offset is not None and self.partition.is_on_its_way(offset)
+
+    async def _woken(self) -> None:
+        bell = Bell()
+        self.wait(bell)
+        try:
+            await bell.wait()
+        finally:
+            self.forget(bell)
 
     def available_bytes(self, max_bytes: int) -> int:
         """Return the size of what `take` would read now."""

@@ -117,7 +117,7 @@ class RoutedCursor(Audience):
         """Give a consumer records from wherever they are."""
         here = self._here()
         if here is not None:
-            return here.take(holder, count_max, max_bytes)
+            return await here.take_now(holder, count_max, max_bytes)
         wish = Taking(Place(*self.key), self._name(holder), count_max, max_bytes, self._is_bound)
         body = await self._cursors.exchange.ask(self.partition, wish)
         given, delivery = read_given(body, self.partition)
