@@ -71,7 +71,7 @@ async def test_a_patient_reader_gets_what_the_disk_has_when_memory_has_it(
     disk.may_go_on.set()
     await waiter.woken.wait()
     assert values(feed) == [b"a", b"b"]
-    assert not feed.awaits_disk
+    assert not feed.partitions[0].is_on_its_way(0)
     assert broker.shared.read_ahead.fetched == 1
 
 
