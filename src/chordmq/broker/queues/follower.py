@@ -257,6 +257,8 @@ class Follower:
     def refill(self, queue: Queue) -> None:
         """Have a queue look at more of what it has in this partition."""
         partition = self.partition
+        if partition.is_closed:
+            return  # there is nothing any more to read
         source = queue.sources[partition]
         source.next = partition.nearest(source.next)
         while source.next < self.position:

@@ -215,6 +215,13 @@ class Following:
         if follower is not None:
             await follower.reached(offset)
 
+    async def brought(self, queue: Queue) -> None:
+        """Wait until a queue has got what the disk is asked for just now, as after a restart."""
+        for partition in list(queue.sources):
+            follower = self._followers.get(partition)
+            if follower is not None and partition.is_on_its_way(follower.position):
+                await follower.reached(follower.position + 1)
+
     def close(self) -> None:
         """Hand out no more."""
         for follower in self._followers.values():

@@ -329,6 +329,10 @@ async def get(channel: Channel, method: commands.Basic.Get) -> None:
     connection.front.queues.used(queue)
     entry = queue.get()
     if entry is None:
+        await connection.front.queues.following.brought(queue)
+        queue = find(channel, method.queue)
+        entry = queue.get()
+    if entry is None:
         reply(channel, Basic.GetEmpty())
         return
     channel.tag += 1
