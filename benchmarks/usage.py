@@ -1,11 +1,14 @@
 """What a broker's process costs: processor seconds and resident memory, read from /proc."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PROC = Path("/proc")
+ENDED = FileNotFoundError, ProcessLookupError
+"""What reading of a process raises that is not there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,13 @@ def usage_of(pid: int) -> Usage:
     """Read the cost of the process and of every process below it."""
     cpu = rss = peak = 0.0
     for process in (pid, *_descendants(pid)):
-        cpu += _cpu_s(process)
-        memory = _memory_kb(process)
+        try:
+            cpu_s, memory = _cpu_s(process), _memory_kb(process)
+        except ENDED:
+            if process == pid:
+                raise
+            continue  # its parent counts what it took, once it has waited for it
+        cpu += cpu_s
         rss += memory.get("VmRSS", 0) / 1024
         peak += memory.get("VmHWM", 0) / 1024
     return Usage(cpu, rss, peak)
@@ -31,9 +39,10 @@ def usage_of(pid: int) -> Usage:
 
 def _descendants(pid: int) -> list[int]:
     found: list[int] = []
-    for children in PROC.glob(f"{pid}/task/*/children"):
-        for child in map(int, children.read_text().split()):
-            found += [child, *_descendants(child)]
+    with suppress(*ENDED):
+        for children in PROC.glob(f"{pid}/task/*/children"):
+            for child in map(int, children.read_text().split()):
+                found += [child, *_descendants(child)]
     return found
 
 
