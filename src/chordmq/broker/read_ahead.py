@@ -12,6 +12,8 @@ from chordmq.storage.log import Log
 THREADS = 4
 SERVED_S = 2.0
 """For how long who had to wait is served, whatever memory has by then."""
+DISK_WAIT_S = 5.0
+"""How long those wait who are told once and for all."""
 BROUGHT_MAX = 64
 """Places that were waited for that are remembered."""
 

@@ -19,6 +19,7 @@ from chordmq.broker.cursors.shared_cursor import (
     Taken,
 )
 from chordmq.broker.partition import Partition
+from chordmq.broker.read_ahead import DISK_WAIT_S
 from chordmq.dataclass import dataclass
 from chordmq.errors import ChordMQError, NotLeader, UnknownTopic
 from chordmq.records.batch import BatchHeader, read_header, walk
@@ -29,8 +30,6 @@ RETRY_MS = 1_000
 """How long records stay with their consumer when taking them away could not be stored."""
 READ_BYTES = 2**20
 ANY_COUNT = 2**31
-DISK_WAIT_S = 5.0
-"""How long who would not wait for records waits for those that only the disk has."""
 
 
 @dataclass(frozen=True, slots=True)

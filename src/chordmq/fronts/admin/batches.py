@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from chordmq.broker.feed import Feed, visible
 from chordmq.broker.partition import Partition
+from chordmq.broker.read_ahead import DISK_WAIT_S
 from chordmq.broker.security.acl import Kind, Operation
 from chordmq.errors import InvalidRequest, OffsetOutOfRange
 from chordmq.fronts.admin.api import Api
@@ -21,8 +22,6 @@ from chordmq.fronts.admin.sending import Paced
 BATCHES = "application/vnd.chordmq.batches"
 READ_BYTES_MAX = 16 * 1024 * 1024
 WAIT_MS_MAX = 60_000
-DISK_WAIT_S = 5.0
-"""How long a thread waits for the disk in the event loop's place."""
 
 
 class BatchesQuery(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
