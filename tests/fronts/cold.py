@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from chordmq.broker.settings import BrokerSettings
 from chordmq.clock import SystemClock
 from chordmq.fronts.listener import Listener
 from chordmq.records.record import NewRecord
+from tests.broker.running_broker import running
 
 NOTHING_IN_MEMORY = BrokerSettings(log_memory_max_bytes=0)
 PATIENCE_S = 60
@@ -57,6 +59,16 @@ async def written(broker: Broker, *values: bytes, topic: str = "t", partition: i
     for value in values:
         record = NewRecord(SystemClock().now_ms(), None, value)
         await broker.append_records(topic, partition, [record])
+
+
+@asynccontextmanager
+async def cold_broker(directory: Path, values: Iterable[bytes]) -> AsyncIterator[Broker]:
+    """Run a broker that keeps nothing in memory, with old records in "t" and an empty "u"."""
+    async with running(directory, SystemClock(), NOTHING_IN_MEMORY) as broker:
+        await broker.topics.create("t", 1)
+        await broker.topics.create("u", 1)
+        await written(broker, *values)
+        yield broker
 
 
 async def waiting(broker: Broker, times: int = 1) -> None:

@@ -10,13 +10,11 @@ import pytest
 
 from chordmq.broker.broker import Broker
 from chordmq.broker.cursors import cursor
-from chordmq.clock import SystemClock
-from tests.broker.running_broker import running
 from tests.cold_disk import Disk
 from tests.fronts.cold import (
-    NOTHING_IN_MEMORY,
     PATIENCE_S,
     Looks,
+    cold_broker,
     fetched_for_somebody_else,
     turns,
     waiting,
@@ -30,10 +28,7 @@ waits = pytest.mark.parametrize("wait_ms", [0, 50_000])
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    async with running(tmp_path, SystemClock(), NOTHING_IN_MEMORY) as broker:
-        await broker.topics.create("t", 1)
-        await broker.topics.create("u", 1)
-        await written(broker, *map(str.encode, OLD))
+    async with cold_broker(tmp_path, map(str.encode, OLD)) as broker:
         yield broker
 
 

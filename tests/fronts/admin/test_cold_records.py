@@ -18,19 +18,17 @@ from chordmq.fronts.admin.call import Shared
 from chordmq.fronts.admin.connection import HttpFront
 from chordmq.fronts.listener import Listener, ListenerSettings
 from chordmq.metrics import Metrics
-from tests.broker.running_broker import running
 from tests.cold_disk import Disk
 from tests.fronts.admin.test_batches import values as values_of_batches
 from tests.fronts.cold import (
-    NOTHING_IN_MEMORY,
     PATIENCE_S,
     Looks,
+    cold_broker,
     fetched_for_somebody_else,
     listening,
     over,
     turns,
     waiting,
-    written,
 )
 
 OLD = [str(number) for number in range(10)]
@@ -44,10 +42,7 @@ waits = pytest.mark.parametrize("wait_ms", [0, 50_000])
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    async with running(tmp_path, SystemClock(), NOTHING_IN_MEMORY) as broker:
-        await broker.topics.create("t", 1)
-        await broker.topics.create("u", 1)
-        await written(broker, *map(str.encode, OLD))
+    async with cold_broker(tmp_path, map(str.encode, OLD)) as broker:
         yield broker
 
 

@@ -14,17 +14,15 @@ from chordmq.fronts.framed.front import FramedFront
 from chordmq.fronts.framed.settings import FramedSettings
 from chordmq.fronts.listener import Listener
 from chordmq.fronts.stream import Stream
-from tests.broker.running_broker import running
 from tests.cold_disk import Disk
 from tests.fronts.cold import (
-    NOTHING_IN_MEMORY,
     Looks,
+    cold_broker,
     fetched_for_somebody_else,
     listening,
     over,
     turns,
     waiting,
-    written,
 )
 from tests.fronts.framed.client import Client
 
@@ -35,9 +33,7 @@ modes = pytest.mark.parametrize("mode", ["broadcast", "queue"])
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    async with running(tmp_path, SystemClock(), NOTHING_IN_MEMORY) as broker:
-        await broker.topics.create("t", 1)
-        await written(broker, *OLD)
+    async with cold_broker(tmp_path, OLD) as broker:
         yield broker
 
 

@@ -16,17 +16,15 @@ from chordmq.fronts.provider.connection import serve
 from chordmq.fronts.provider.front import ProviderFront
 from chordmq.fronts.provider.settings import ProviderSettings
 from chordmq.fronts.stream import Stream
-from tests.broker.running_broker import running
 from tests.cold_disk import Disk
 from tests.fronts.cold import (
-    NOTHING_IN_MEMORY,
     Looks,
+    cold_broker,
     fetched_for_somebody_else,
     listening,
     over,
     turns,
     waiting,
-    written,
 )
 from tests.fronts.provider.client import DISCONNECT, Client
 
@@ -39,10 +37,7 @@ indexes = pytest.mark.parametrize("index", [OWN, SHARED], ids=["own", "shared"])
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    async with running(tmp_path, SystemClock(), NOTHING_IN_MEMORY) as broker:
-        await broker.topics.create("t", 1)
-        await broker.topics.create("u", 1)
-        await written(broker, *OLD)
+    async with cold_broker(tmp_path, OLD) as broker:
         yield broker
 
 

@@ -17,18 +17,16 @@ from chordmq.fronts.listener import Listener, ListenerSettings
 from chordmq.fronts.websocket.connection import WebSocketConnection
 from chordmq.fronts.websocket.front import WebSocketFront
 from chordmq.fronts.websocket.settings import WebSocketSettings
-from tests.broker.running_broker import running
 from tests.cold_disk import Disk
 from tests.fronts.cold import (
-    NOTHING_IN_MEMORY,
     PATIENCE_S,
     Looks,
+    cold_broker,
     fetched_for_somebody_else,
     listening,
     over,
     turns,
     waiting,
-    written,
 )
 from tests.fronts.websocket.gateway import Gateway, gateway
 
@@ -41,10 +39,7 @@ indexes = pytest.mark.parametrize("index", [OWN, SHARED], ids=["own", "shared"])
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    async with running(tmp_path, SystemClock(), NOTHING_IN_MEMORY) as broker:
-        await broker.topics.create("t", 1)
-        await broker.topics.create("u", 1)
-        await written(broker, *map(str.encode, OLD))
+    async with cold_broker(tmp_path, map(str.encode, OLD)) as broker:
         yield broker
 
 
