@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chordmq.broker import read_ahead
 from chordmq.broker.broker import Broker
 from chordmq.broker.cursors.cursor import Cursor
 from chordmq.broker.cursors.cursors import EARLIEST
@@ -178,6 +179,21 @@ async def test_readers_who_never_come_back_are_forgotten(
     assert partition.awaits_disk(0, SIZE), "it was forgotten, and is brought once more"
     assert not partition.awaits_disk(BROUGHT_MAX, SIZE)
     await brought(broker)
+
+
+async def test_a_reader_of_very_many_partitions_takes_no_more_descriptors_than_there_may_be(
+    broker: Broker, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C11: what is beyond the limit is read at once."""
+    monkeypatch.setattr(read_ahead, "UNDER_WAY_MAX", 1)
+    await append(broker, b"a")
+    await append(broker, b"b", partition=1)
+    feed = feed_of(broker)
+    [at_once] = values(feed)
+    disk.may_go_on.set()
+    assert await feed.more(30)
+    assert {at_once, *values(feed)} == {b"a", b"b"}
+    assert broker.shared.read_ahead.fetched == 1
 
 
 async def test_offsets_without_records_are_not_waited_for(

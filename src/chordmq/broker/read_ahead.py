@@ -14,6 +14,8 @@ SERVED_S = 2.0
 """For how long who had to wait is served, whatever memory has by then."""
 DISK_WAIT_S = 5.0
 """How long those wait who are told once and for all."""
+UNDER_WAY_MAX = 256
+"""Places that are waited for at a time, each with a descriptor; beyond it, the read waits."""
 BROUGHT_MAX = 64
 """Places that were waited for that are remembered."""
 
@@ -49,6 +51,8 @@ class ReadAhead:
             return True
         place = (log, offset)
         if place in self._brought and _now_s() < self._brought[place]:
+            return False
+        if len(self._under_way) >= UNDER_WAY_MAX:
             return False
         cold = log.reader.cold(offset, max_bytes)
         if cold is None:
