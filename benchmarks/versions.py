@@ -23,6 +23,7 @@ WORK = ROOT / ".cache" / "bench"
 TOPIC = "versions"
 QUEUE = "versions-queue"
 SPREAD, PARTITIONS = "versions-spread", 100
+KEPT = "versions-kept"
 BATCH = (126, 1024)
 """Records, and bytes of each: a batch of 128 KiB."""
 BATCHES = 8_000
@@ -76,6 +77,24 @@ def idempotent(peer: Peer) -> tuple[float, float]:
     """Produce them idempotently."""
     limit = (SECONDS, ENDLESS)
     return _bytes(load.produce(peer.bootstrap, TOPIC, 1024, load.ACKS["acksall"], limit))
+
+
+def keep(peer: Peer) -> None:
+    """Create a topic that acknowledges what the disk has, and write to it."""
+    load.create_topic(peer.bootstrap, KEPT, 1, {"flush": "disk"})
+    kept_one_by_one(peer)
+
+
+def kept(peer: Peer) -> tuple[float, float]:
+    """Produce messages of 1 KiB idempotently through librdkafka, acknowledged by the disk."""
+    limit = (SECONDS, ENDLESS)
+    return _bytes(load.produce(peer.bootstrap, KEPT, 1024, load.ACKS["acksall"], limit))
+
+
+def kept_one_by_one(peer: Peer) -> tuple[float, float]:
+    """Produce one record a request on one connection, acknowledged by the disk."""
+    rate = sockets.produce_in_turn(peer.bootstrap, KEPT, 1, SECONDS / 2, acks=-1)
+    return rate.count, rate.seconds
 
 
 def fill(peer: Peer) -> None:
@@ -188,6 +207,8 @@ LOADS = {
     "prebuilt": Load(prebuilt, "MB/s", "s/GB", 1e6, GB),
     "librdkafka": Load(librdkafka, "MB/s", "s/GB", 1e6, GB),
     "idempotent": Load(idempotent, "MB/s", "s/GB", 1e6, GB),
+    "kept": Load(kept, "MB/s", "s/GB", 1e6, GB, keep),
+    "kept_one_by_one": Load(kept_one_by_one, "requests/s", "µs", 1.0, 1e6, keep),
     "fetches": Load(fetches, "MB/s", "s/GB", 1e6, GB, fill),
     "consume": Load(consume, "MB/s", "s/GB", 1e6, GB, fill),
     "crowd": Load(crowd, "MB/s", "s/GB", 1e6, GB, fill),

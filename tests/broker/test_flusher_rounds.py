@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from chordmq.broker import flusher
 from chordmq.broker.flusher import SMALL_BYTES, Flusher
 from chordmq.broker.log_settings import log_settings
 from chordmq.broker.partition import Partition
@@ -23,6 +24,7 @@ from chordmq.clock import SystemClock
 from chordmq.errors import StorageFailed
 from chordmq.records.record import NewRecord, build_batch
 from chordmq.storage import journal
+from chordmq.storage.flush import Flush
 from chordmq.storage.journal import Round, rounds
 from tests.storage.logs import Disk, crash, disk, everything
 
@@ -78,11 +80,11 @@ class Node:
             waiting = [self.write(one) for one in partitions or self.partitions]
             await asyncio.wait_for(asyncio.gather(*waiting), WAIT_S)
 
-    async def open_journal(self) -> None:
+    async def open_journal(self, partitions: Sequence[Partition] = ()) -> None:
         """Write until the flusher has opened the journal, and has the logs go there."""
         async with asyncio.timeout(WAIT_S):
             while not self.journal.is_open:
-                await self.write_all()
+                await self.write_all(partitions=partitions)
         self.data.catalogue.journal_rounds()  # waits until it knows all logs
 
     async def write_until_rounds_after(
@@ -92,6 +94,12 @@ class Node:
         async with asyncio.timeout(WAIT_S):
             while not all(found and found[0] > last for found in self.numbers()):
                 await self.write_all(partitions=partitions)
+
+    async def settled(self, partition: Partition) -> None:
+        """Wait until no round of before is owed, but perhaps the one under way."""
+        async with asyncio.timeout(WAIT_S):
+            while partition.log.owes(self.flusher.rounds):
+                await asyncio.sleep(0)
 
     def numbers(self) -> list[list[int]]:
         """Return the numbers of the rounds in each of the journal's files."""
@@ -130,21 +138,21 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
             crash(partition.log)
 
 
-class HeldRound:
-    """Holds the next round of the journal back, until it is let go."""
+class Held:
+    """Holds rounds of the journal, or flushes to the files of logs, back until they are let go."""
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, work: type[Round | Flush], name: str) -> None:
         self.begun = asyncio.Event()
         self._go = threading.Event()
         self._loop = asyncio.get_running_loop()
-        write = Round.write
+        do = getattr(work, name)
 
-        def held(one: Round) -> None:
+        def held(one: Round | Flush) -> None:
             self._loop.call_soon_threadsafe(self.begun.set)
             assert self._go.wait(WAIT_S)
-            write(one)
+            do(one)
 
-        patch.setattr(Round, "write", held)
+        patch.setattr(work, name, held)
 
     def let_go(self) -> None:
         self._go.set()
@@ -154,12 +162,81 @@ def fail(*_: object) -> None:
     raise OSError(errno.EIO, "input/output error")
 
 
-async def test_the_journal_is_made_only_where_flushes_meet(node: Node) -> None:
-    """D5: a node with one busy partition has no use for it."""
-    for _ in range(40):
-        await node.write_all(partitions=node.partitions[:1])
-    assert not node.journal.is_open
+async def test_the_journal_is_made_only_where_flushes_follow_each_other(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D5: a node that writes now and then has no use for it; one busy partition has."""
+    with monkeypatch.context() as patch:
+        patch.setattr(flusher, "FOLLOWS_S", 0)  # so that each flush comes late
+        for _ in range(40):
+            await node.write_all(partitions=node.partitions[:1])
+        assert not node.journal.is_open
+    await node.open_journal(node.partitions[:1])
+    assert node.faults == []
+    assert node.survives_power_cut()
+
+
+async def test_a_partition_is_written_and_acknowledged_while_it_is_settled(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D5: what the journal has already is nobody's to wait for; a power cut then loses nothing."""
     await node.open_journal()
+    one = node.partitions[:1]
+    with monkeypatch.context() as patch:
+        held = Held(patch, Flush, "sync")
+        while not held.begun.is_set():
+            await node.write_all(partitions=one)
+        done = node.flusher.rounds
+        await node.write_all(times=3, partitions=one)
+        assert node.flusher.rounds == done + 3
+        held.let_go()
+    await node.write_until_rounds_after(node.flusher.rounds, one)
+    assert node.faults == []
+    assert node.survives_power_cut()
+
+
+async def test_a_large_write_waits_for_its_log_to_be_settled(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D5: a log has one flush to its own files at a time."""
+    await node.open_journal()
+    one = node.partitions[0]
+    with monkeypatch.context() as patch:
+        held = Held(patch, Flush, "sync")
+        while not held.begun.is_set():
+            await node.write_all(partitions=[one])
+        large = node.write(one, 2 * SMALL_BYTES)
+        await node.write_all(times=2, partitions=node.partitions[1:3])
+        assert not large.done()
+        held.let_go()
+    await asyncio.wait_for(large, WAIT_S)
+    assert node.faults == []
+    assert node.survives_power_cut()
+
+
+async def test_a_partition_is_deleted_while_it_is_settled_and_in_a_round(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D5: both are waited for, whichever ends first."""
+    await node.open_journal()
+    gone = node.partitions[0]
+    with monkeypatch.context() as patch:
+        settling = Held(patch, Flush, "sync")
+        while not settling.begun.is_set():
+            await node.write_all(partitions=[gone])
+        writing = Held(patch, Round, "write")
+        waiting = node.write(gone)
+        await asyncio.wait_for(writing.begun.wait(), WAIT_S)
+        discarded = asyncio.create_task(gone.discard())
+        settling.let_go()
+        await node.settled(gone)
+        assert not discarded.done()
+        writing.let_go()
+        await asyncio.wait_for(discarded, WAIT_S)
+    assert waiting.cancelled()
+    shutil.rmtree(gone.log.directory)
+    node.partitions[0] = node.open(0)
+    await node.write_all(times=20)
     assert node.faults == []
     assert node.survives_power_cut()
 
@@ -271,7 +348,7 @@ async def test_a_partition_is_deleted_while_its_round_is_under_way(
     await node.open_journal()
     gone = node.partitions[0]
     with monkeypatch.context() as patch:
-        held = HeldRound(patch)
+        held = Held(patch, Round, "write")
         waiting = [node.write(partition) for partition in node.partitions]
         await asyncio.wait_for(held.begun.wait(), WAIT_S)
         async with asyncio.TaskGroup() as tasks:
@@ -319,7 +396,7 @@ async def test_a_log_is_cut_while_its_round_is_under_way(
     await node.write_all(times=3)
     one = node.partitions[0]
     with monkeypatch.context() as patch:
-        held = HeldRound(patch)
+        held = Held(patch, Round, "write")
         waiting = [node.write(partition) for partition in node.partitions]
         await asyncio.wait_for(held.begun.wait(), WAIT_S)
         waiting[0].cancel()

@@ -44,7 +44,8 @@ class LogModel(RuleBasedStateMachine):
         self.flush: Flush | None = None
         self.epoch = 0
         self.durable = 0  # the offset up to which the disk has it all
-        self.durable_then = 0  # and what it becomes when the flush under way is synced
+        self.durable_then = 0  # and what it becomes when the round under way is written
+        self.in_files_then = 0  # and what the next one becomes when the flush is synced
         self.in_files = 0  # the offset up to which the log's own files have it all
         self.share: Share | None = None
         self.round: Round | None = None
@@ -99,8 +100,7 @@ class LogModel(RuleBasedStateMachine):
         assert all(header.base_offset < limit for header in found)
         assert bool(found) == (start < limit)
 
-    @precondition(lambda self: self.flush is None and self.share is None)
-    @precondition(lambda self: self.log.flush_size() is not None)
+    @precondition(lambda self: self.share is None and self.log.flush_size() is not None)
     @rule()
     def begin_share(self) -> None:
         """Begin a round of the journal; when it is full, its other half is next."""
@@ -111,6 +111,8 @@ class LogModel(RuleBasedStateMachine):
         if self.round is None:
             self.log.finish_share(self.share, 0)
             self.share = None
+            if self.flush is not None:
+                self.finish_flush()
             self.log.flush()
             self.journal.turn()
             self.durable = self.in_files = len(self.values)
@@ -122,7 +124,7 @@ class LogModel(RuleBasedStateMachine):
         assert self.share is not None
         assert self.round is not None
         self.round.write()
-        self.durable = self.durable_then
+        self.durable = max(self.durable, self.durable_then)
         self.log.finish_share(self.share, self.round.number)
         self.share = self.round = None
 
@@ -139,18 +141,20 @@ class LogModel(RuleBasedStateMachine):
             if self.share is not None and is_finished:
                 self.finish_share()
 
-    @precondition(lambda self: self.flush is None and self.share is None)
-    @rule()
-    def begin_flush(self) -> None:
-        self.flush = self.log.begin_flush()
-        self.durable_then = len(self.values)
+    @precondition(lambda self: self.flush is None)
+    @rule(is_whole=st.booleans())
+    def begin_flush(self, is_whole: bool) -> None:
+        """Begin to bring to the log's own files what may be in a round under way, too."""
+        self.flush = self.log.begin_flush(is_whole=is_whole)
+        self.in_files_then = len(self.values)
 
     @precondition(lambda self: self.flush is not None)
     @rule()
     def finish_flush(self) -> None:
         assert self.flush is not None
         self.flush.sync()
-        self.durable = self.in_files = self.durable_then
+        self.in_files = self.in_files_then
+        self.durable = max(self.durable, self.in_files)
         self.log.finish_flush(self.flush)
         self.flush = None
 

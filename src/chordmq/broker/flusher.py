@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from math import inf
 from typing import Protocol
 
 from chordmq.broker.threads import Threads
@@ -29,7 +30,10 @@ SMALL_BYTES = 64 << 10
 """Up to which a flush goes to the journal: what is larger takes longer to write than to sync."""
 ROUND_BYTES_MAX = 1 << 20
 CROWDS = 16
-"""How often flushes must have met before the journal is made, which few nodes need at once."""
+"""How many flushes must have followed each other before the journal is made, which no node needs
+at once."""
+FOLLOWS_S = 0.1
+"""How soon a flush comes that follows another."""
 
 
 def exit_at_once(error: BaseException) -> None:
@@ -74,16 +78,21 @@ class Flusher:
         self._threads = Threads(THREADS + 2, "flush")
         self._failed = failed
         self._waiting: dict[Flushable, None] = {}
-        self._under_way: set[Flushable] = set()
+        self._in_files: set[Flushable] = set()
+        """Which are being flushed to their own files."""
+        self._in_round: set[Flushable] = set()
+        """Which have something in the round that is being written."""
         self._ends: dict[Flushable, asyncio.Future[None]] = {}
         self._free_threads = THREADS
         self._scheduled = False
         self._crowds = 0
-        self._has_round = False
+        self._last_s = -inf
+        """When the last flush began that was small enough for the journal."""
         self._half, self._other_half = Half(), Half()
         self._owing: dict[Flushable, None] = {}
         """What the journal turns away from, until the logs' own files have it."""
-        self._is_settling = False
+        self._settling: Flushable | None = None
+        """Which brings to its own files what the journal has of it, and goes on there meanwhile."""
         self.flushes = 0
         self.rounds = 0
 
@@ -92,22 +101,30 @@ class Flusher:
         if partition in self._waiting:
             return
         self._waiting[partition] = None
-        if self._scheduled or partition in self._under_way:
+        if self._scheduled or not self._is_free(partition):
             return
-        if self._free_threads and (partition.log.flush_size() or 0) > SMALL_BYTES:
-            self._flush_alone([partition])  # it has nothing to share with others
-            return
+        if self._free_threads and partition is not self._settling:
+            if (partition.log.flush_size() or 0) > SMALL_BYTES:
+                self._flush_alone([partition])  # it has nothing to share with others
+                return
         self._scheduled = True
         # All partitions written in this turn of the loop share the next round.
         asyncio.get_running_loop().call_soon(self._start)
 
     def _start(self) -> None:
         self._scheduled = False
-        ready = [p for p in self._waiting if p not in self._under_way]
+        ready = [p for p in self._waiting if self._is_free(p)]
         if ready:
-            self._flush_alone(self._begin_round(ready))
-        if self._owing and not self._is_settling:
+            left = self._begin_round(ready)
+            self._flush_alone([p for p in left if p is not self._settling])
+        if self._owing and self._settling is None:
             self._settle()
+
+    def _is_free(self, partition: Flushable) -> bool:
+        """Return whether a flush can begin; the journal takes what comes behind a settling."""
+        if partition in self._in_round:
+            return False
+        return partition not in self._in_files or partition is self._settling
 
     def _flush_alone(self, ready: list[Flushable]) -> None:
         if not ready or not self._free_threads:
@@ -126,14 +143,19 @@ class Flusher:
         if journal is None or not small:
             return ready
         if not journal.is_open:
-            self._crowds += len(small) > 1 or bool(self._under_way)
-            if self._crowds == CROWDS:
-                self._crowds += 1
-                self._threads.submit(partial(_open, journal))
+            self._count(journal)
             return ready
-        if not self._has_round and not self._write_round(journal, small):
+        if not self._in_round and not self._write_round(journal, small):
             return ready
         return [one for one in ready if one not in small]
+
+    def _count(self, journal: Journal) -> None:
+        """Have the journal opened when flushes have followed each other."""
+        last_s, self._last_s = self._last_s, asyncio.get_running_loop().time()
+        self._crowds += self._last_s - last_s < FOLLOWS_S
+        if self._crowds == CROWDS:
+            self._crowds += 1
+            self._threads.submit(partial(_open, journal))
 
     def _write_round(self, journal: Journal, small: Iterable[Flushable]) -> bool:
         """Begin a round with as many as it may have; return whether the journal has room for it."""
@@ -162,16 +184,15 @@ class Flusher:
                 partition.log.finish_share(share, 0)
                 self._waiting[partition] = None
             return False
-        self._has_round = True
         self.rounds += 1
         self.flushes += len(work)
-        self._under_way.update(partition for partition, _ in work)
+        self._in_round.update(partition for partition, _ in work)
         self._submit(begun.write, partial(self._end_round, journal, begun, work))
         return True
 
     def _is_small(self, partition: Flushable) -> bool:
         size = partition.log.flush_size()
-        return size is not None and size <= SMALL_BYTES and partition not in self._owing
+        return size is not None and size <= SMALL_BYTES
 
     def _turn(self, journal: Journal) -> bool:
         """Go on in the journal's other file, if the logs' own files have all that it has."""
@@ -189,7 +210,6 @@ class Flusher:
         work: list[tuple[Flushable, Share]],
         error: BaseException | None,
     ) -> None:
-        self._has_round = False
         half = self._half
         if error is None:
             half.last_round = begun.number
@@ -199,23 +219,23 @@ class Flusher:
             journal.is_open = False
             self._owing.update(dict.fromkeys(half.owing()))
         for partition, share in work:
-            self._ended(partition)
+            self._ended(partition, self._in_round)
             partition.log.finish_share(share, 0 if error is not None else begun.number)
             partition.flushed()
         self._start()
 
     def _settle(self) -> None:
-        """Bring what only the journal has to the files of one log, for which it is held up."""
-        for partition in [one for one in self._owing if one not in self._under_way]:
+        """Bring what only the journal has to the files of one log."""
+        for partition in [one for one in self._owing if one not in self._in_files]:
             del self._owing[partition]
             work = self._begin([partition], is_whole=True)
             if work:
-                self._is_settling = True
+                self._settling = partition
                 self._sync(work, self._end_settling)
                 return
 
     def _end_settling(self) -> None:
-        self._is_settling = False
+        self._settling = None
 
     def _free_thread(self) -> None:
         self._free_threads += 1
@@ -224,7 +244,8 @@ class Flusher:
         """Return what is to be flushed; without a free descriptor it has to wait."""
         work: Work = []
         for partition in partitions:
-            self._waiting.pop(partition, None)
+            if not is_whole:  # else the journal may be quicker
+                self._waiting.pop(partition, None)
             try:
                 flush = partition.log.begin_flush(is_whole=is_whole)
             except OSError as error:
@@ -235,7 +256,7 @@ class Flusher:
                 asyncio.get_running_loop().call_later(RETRY_S, self._start)
                 continue
             if flush is not None:
-                self._under_way.add(partition)
+                self._in_files.add(partition)
                 work.append((partition, flush))
         self.flushes += len(work)
         return work
@@ -269,7 +290,7 @@ class Flusher:
     def _finish(self, work: Work, ended: Callable[[], None], error: BaseException | None) -> None:
         ended()
         for partition, flush in work:
-            self._ended(partition)
+            self._ended(partition, self._in_files)
             if error is None:
                 partition.log.finish_flush(flush)
                 partition.flushed()
@@ -277,16 +298,18 @@ class Flusher:
             self._failed(error)
         self._start()
 
-    def _ended(self, partition: Flushable) -> None:
-        self._under_way.discard(partition)
-        waiting = self._ends.pop(partition, None)
-        if waiting is not None:
+    def _ended(self, partition: Flushable, among: set[Flushable]) -> None:
+        among.discard(partition)
+        if self._is_idle(partition) and (waiting := self._ends.pop(partition, None)) is not None:
             waiting.set_result(None)
+
+    def _is_idle(self, partition: Flushable) -> bool:
+        return partition not in self._in_files and partition not in self._in_round
 
     async def finished(self, partition: Flushable) -> None:
         """Wait until no flush of the partition is under way; begin none for it any more."""
         self._forget(partition)
-        if partition in self._under_way:
+        if not self._is_idle(partition):
             if partition not in self._ends:
                 self._ends[partition] = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._ends[partition])

@@ -74,6 +74,8 @@ class Flush:
     active: Segment
     end_position: int
     """How far the file of the active segment is on the disk then."""
+    next_round: int
+    """The first round of the journal that may have something which this does not bring there."""
     checkpointed: bool = False
     cancelled: bool = False
     _lock: Lock = field(default_factory=Lock)

@@ -45,12 +45,15 @@ class Flushing:
     _new_names: bool
     _new_directory: bool
     _doomed: list[Path]
-    _flush: Flush | Share | None = None
+    _flush: Flush | None = None
+    _share: Share | None = None
     _registered: "Future[None] | None" = None
     _saved: "Future[None] | None" = None
-    """The last checkpoint that the catalogue was told."""
+    """The last checkpoint with a sealed segment, or the first one of this life."""
     _owed_round: int = 0
     """The first round of the journal with what the log's own files may not have; 0 if none."""
+    _owed_next: int = 0
+    """What it becomes when the flush under way has ended."""
 
     @property
     def has_unflushed_segments(self) -> bool:
@@ -82,24 +85,27 @@ class Flushing:
     def begin_share(self) -> Share | None:
         """Return a ticket for all that is not on disk yet, to be written to the journal.
 
-        Only for logs with a `flush_size`; None if that is nothing.
+        Only for logs with a `flush_size`; None if that is nothing. A flush to the log's own files
+        may be under way, of what the journal has already.
         """
-        assert self._flush is None, "a flush is under way"
+        assert self._share is None, "a round is under way"
         if self._active.size == self._flushed_position:
             return None
         share = Share(self.name, self._active, self._flushed_position)
-        self._flush = share
+        self._share = share
         return share
 
     def finish_share(self, share: Share, number: int) -> None:
         """Take note that a round of the journal has it; 0 if none has, and it is still to do."""
         if share.cancelled:
             return
-        assert share is self._flush
-        self._flush = None
+        assert share is self._share
+        self._share = None
         if number:
             self._flushed_to(share)
             self._owed_round = self._owed_round or number
+            if self._flush is not None and number >= self._flush.next_round:
+                self._owed_next = self._owed_next or number
 
     def begin_flush(self, *, is_whole: bool = False) -> Flush | None:
         """Return a ticket for all that is not on disk yet, or None; one at a time.
@@ -107,7 +113,8 @@ class Flushing:
         `is_whole`: also if the journal has it all, but the log's own files may not.
         """
         assert self._flush is None, "a flush is under way"
-        if self._bytes_since_checkpoint >= CHECKPOINT_BYTES:
+        # With what the journal turns away from, so that no flush that is waited for has to.
+        if self._bytes_since_checkpoint >= CHECKPOINT_BYTES // (2 if is_whole else 1):
             self._checkpoint_due = True
         if self.flushed_offset == self.end_offset and not (
             self._checkpoint_due
@@ -129,6 +136,7 @@ class Flushing:
             doomed=self._doomed,
             active=self._active,
             end_position=self._active.size,
+            next_round=self._next_round(),
         )
         self._new_names = self._new_directory = self._checkpoint_due = False
         self._doomed = []
@@ -158,7 +166,7 @@ class Flushing:
         self._flush = None
         self._flushed_to(flush)
         self._registered = None
-        self._owed_round = 0
+        self._owed_round, self._owed_next = self._owed_next, 0
         work = flush.checkpoint
         if work is None:
             return
@@ -177,17 +185,20 @@ class Flushing:
             flushed_position=work.flushed_position,
             flushed_offset=flush.end_offset,
             cleaned_offset=self.cleaned_offset,
-            journal_round=self._next_round(),
+            journal_round=flush.next_round,
         )
         kept = [
             entry for entry in work.entries if entry.base_offset >= self._segments[0].base_offset
         ]
-        self._saved = self._catalogue.save(self.name, self._checkpoint, kept)
+        saved = self._catalogue.save(self.name, self._checkpoint, kept)
+        if flush.sealed or self._saved is None:
+            self._saved = saved
 
     def _flushed_to(self, flush: Flush | Share) -> None:
-        self.flushed_offset = flush.end_offset
+        """Go on to where a ticket ended; a round may have been quicker than a flush before it."""
+        self.flushed_offset = max(self.flushed_offset, flush.end_offset)
         if flush.active is self._active:
-            self._flushed_position = flush.end_position
+            self._flushed_position = max(self._flushed_position, flush.end_position)
 
     def _no_checkpoint(self) -> Checkpoint:
         """Return what is known of a log that begins."""
@@ -222,16 +233,19 @@ class Flushing:
     def _cancel_flush(self) -> None:
         """Wait for a flush under way, and have all that it was to do done by the next one."""
         flush, self._flush = self._flush, None
+        share, self._share = self._share, None
+        self._owed_next = 0
+        if share is not None:
+            share.cancel()
         if flush is not None:
             flush.cancel()
-        if isinstance(flush, Flush):
             self._new_names = self._checkpoint_due = True
             self._new_directory |= flush.new_directory
             self._epochs_saved = False
             self._doomed += flush.doomed
 
     def _is_saved(self) -> bool:
-        """Return whether the catalogue knows what the last flush did.
+        """Return whether the catalogue knows of the log, and of the last segment that was sealed.
 
         Until then the journal may, after a power cut, write to segments that are sealed by now.
         """
