@@ -95,12 +95,6 @@ class Node:
             while not all(found and found[0] > last for found in self.numbers()):
                 await self.write_all(partitions=partitions)
 
-    async def settled(self, partition: Partition) -> None:
-        """Wait until no round of before is owed, but perhaps the one under way."""
-        async with asyncio.timeout(WAIT_S):
-            while partition.log.owes(self.flusher.rounds):
-                await asyncio.sleep(0)
-
     def numbers(self) -> list[list[int]]:
         """Return the numbers of the rounds in each of the journal's files."""
         paths = [self.data.root / name for name in journal.NAMES]
@@ -227,12 +221,14 @@ async def test_a_partition_is_deleted_while_it_is_settled_and_in_a_round(
         writing = Held(patch, Round, "write")
         waiting = node.write(gone)
         await asyncio.wait_for(writing.begun.wait(), WAIT_S)
-        discarded = asyncio.create_task(gone.discard())
-        settling.let_go()
-        await node.settled(gone)
-        assert not discarded.done()
-        writing.let_go()
-        await asyncio.wait_for(discarded, WAIT_S)
+        settled = asyncio.Event()
+        patch.setattr(gone, "flushed", settled.set)
+        async with asyncio.TaskGroup() as tasks:
+            discarded = tasks.create_task(gone.discard())
+            settling.let_go()
+            await asyncio.wait_for(settled.wait(), WAIT_S)
+            assert not discarded.done()
+            writing.let_go()
     assert waiting.cancelled()
     shutil.rmtree(gone.log.directory)
     node.partitions[0] = node.open(0)

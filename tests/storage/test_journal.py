@@ -447,6 +447,25 @@ def test_a_log_goes_to_the_journal_only_when_the_catalogue_knows_it(
         assert len(values(other.log())) >= flushed == 2
 
 
+def test_nothing_goes_to_the_journal_while_the_name_of_its_file_is_on_its_way_to_the_disk(
+    d: Disk,
+) -> None:
+    """D5: after a power cut that takes the file, its rounds have no place to be brought to."""
+    log = known_log(d)
+    append_to_journal(d, log, b"one")
+    log.restart(10)
+    append(log, batch(b"anew"))
+    flush = log.begin_flush(is_whole=True)
+    assert flush is not None
+    append(log, batch(b"more"))
+    assert log.flush_size() is None
+    flush.sync()
+    log.finish_flush(flush)
+    d.catalogue.journal_rounds()  # waits until it knows
+    assert log.flush_size() == len(batch(b"more"))
+    crash(log)
+
+
 def test_names_that_a_crash_left_are_on_the_disk_before_a_record_counts_as_flushed(
     d: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,10 +103,10 @@ class Flusher:
         self._waiting[partition] = None
         if self._scheduled or not self._is_free(partition):
             return
-        if self._free_threads and partition is not self._settling:
-            if (partition.log.flush_size() or 0) > SMALL_BYTES:
-                self._flush_alone([partition])  # it has nothing to share with others
-                return
+        may_begin = self._free_threads and partition is not self._settling
+        if may_begin and (partition.log.flush_size() or 0) > SMALL_BYTES:
+            self._flush_alone([partition])  # it has nothing to share with others
+            return
         self._scheduled = True
         # All partitions written in this turn of the loop share the next round.
         asyncio.get_running_loop().call_soon(self._start)

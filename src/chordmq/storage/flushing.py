@@ -64,10 +64,11 @@ class Flushing:
         """Return how many bytes a flush has to bring to the disk; None if they are not all.
 
         Names of files, other segments or a checkpoint are more than bytes. A log that the catalogue
-        does not know yet has no use for the journal.
+        does not know yet has no use for the journal, nor one whose file may have lost its name.
         """
         if (
-            self._checkpoint_due
+            (self._flush is not None and self._flush.new_names)
+            or self._checkpoint_due
             or self._new_names
             or self._unflushed
             or self._doomed
@@ -173,9 +174,9 @@ class Flushing:
         if not flush.checkpointed:
             self._checkpoint_due, self._epochs_saved = True, False
             return
-        for segment, _, saved in work.indexes:
+        for segment, _, entries in work.indexes:
             if segment.index is not None:
-                segment.index.saved = saved
+                segment.index.saved = entries
         for segment in flush.sealed:
             segment.rest()
         self._unflushed = [s for s in self._unflushed if s not in flush.sealed]
