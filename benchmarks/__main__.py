@@ -155,10 +155,11 @@ def _measure(contenders: list[Contender], profile: Profile, options: argparse.Na
             for contender in contenders if number % 2 == 0 else contenders[::-1]:
                 console.rule(f"round {number + 1} of {rounds}: {contender.name}")
                 _run_session(contender, cases, profile, cache)
-    for name in ALONE:
-        for contender in contenders if name in wanted else ():
-            console.rule(f"{name}: {contender.name}")
-            _run_alone(contender, name, profile)
+        for name in ALONE:
+            for contender in contenders if name in wanted else ():
+                console.rule(f"{name}: {contender.name}")
+                cache.fill()
+                _run_alone(contender, name, profile)
 
 
 def _run_session(
@@ -167,7 +168,7 @@ def _run_session(
     with _directory() as directory:
         console.print("  waiting for the disk, and filling memory that nobody uses")
         settle(directory)  # or one would start while the disk works on what the other has left
-        cache.fill()  # and would write into memory that the other has just given back
+        cache.fill()
         try:
             peer = contender.start(directory, ())
         except FAILURES as failure:
@@ -176,6 +177,7 @@ def _run_session(
         session = Session(peer, contender.ours, profile)
         try:
             for case in cases:
+                cache.fill()  # with what the machine has taken out of it meanwhile
                 if not _run_case(contender, case, session):
                     break
         finally:

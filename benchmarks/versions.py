@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import amqp, load, mqtt, sockets
+from benchmarks.memory import page_cache
 from benchmarks.peers import FRONTS, ROOT, Peer, start_chordmq
 from benchmarks.usage import usage_of
 
@@ -224,7 +225,6 @@ LOADS = {
 
 def measure(tree: Path, work: Load) -> Done:
     """Start a node of one version, and have it work."""
-    WORK.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(dir=WORK))
     try:
         peer = start_chordmq(directory, source=tree.resolve() / "src")
@@ -246,9 +246,12 @@ def measure(tree: Path, work: Load) -> Done:
 def compare(trees: Sequence[Path], work: Load, rounds: int) -> dict[Path, list[Done]]:
     """Measure all versions in turn, as often as there are rounds."""
     found: dict[Path, list[Done]] = {tree: [] for tree in trees}
-    for number in range(rounds):
-        for tree in trees if number % 2 == 0 else reversed(trees):
-            found[tree].append(measure(tree, work))
+    WORK.mkdir(parents=True, exist_ok=True)
+    with page_cache(WORK / "page-cache") as cache:
+        for number in range(rounds):
+            for tree in trees if number % 2 == 0 else reversed(trees):
+                cache.fill()
+                found[tree].append(measure(tree, work))
     return found
 
 
