@@ -3,10 +3,8 @@
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 import pytest
 
@@ -14,7 +12,7 @@ from chordmq.broker.broker import Broker
 from chordmq.broker.flusher import Flusher
 from chordmq.broker.partition import Partition
 from chordmq.broker.settings import BrokerSettings
-from chordmq.broker.threads import Threads
+from chordmq.broker.threads import Threads, Work, Worker
 from chordmq.clock import SystemClock
 from chordmq.records.record import NewRecord, build_batch
 
@@ -60,42 +58,36 @@ def test_work_for_which_there_is_no_thread_at_all_is_done_at_once(
     assert names == [threading.current_thread().name, "test_0"]
 
 
-class Hesitant(SimpleQueue[Callable[[], None] | None]):
-    """A queue where a thread that finds nothing is slow to say so."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.has_found_nothing, self.may_say_so = threading.Event(), threading.Event()
-
-    def get_nowait(self) -> Callable[[], None] | None:
-        try:
-            return super().get_nowait()
-        except Empty:
-            self.has_found_nothing.set()
-            self.may_say_so.wait(5)
-            raise
-
-
 def test_a_thread_that_is_about_to_wait_does_not_take_the_place_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """D5: three pieces of work that wait for each other are all begun, as four threads may be."""
-    threads, queue, start = Threads(4, "test"), Hesitant(), threading.Thread.start
-    monkeypatch.setattr(threads, "_work", queue)
-    has_begun, met = threading.Event(), threading.Barrier(4)
+    threads, met = Threads(4, "test"), threading.Barrier(4)
+    has_ended, may_look, waits = threading.Event(), threading.Event(), threading.Event()
+    start, take, look = threading.Thread.start, Worker.take, Threads._next
 
-    def meet() -> None:
-        has_begun.set()
-        met.wait(5)
+    def look_late(self: Threads, worker: Worker) -> Work | None:
+        has_ended.set()
+        assert may_look.wait(5)
+        return look(self, worker)
+
+    def take_what_comes(worker: Worker) -> Work | None:
+        waits.set()
+        return take(worker)
 
     def start_late(thread: threading.Thread) -> None:
-        """Start a thread when the one before waits, or has found the work on its way there."""
-        queue.may_say_so.set()
-        has_begun.wait(0.1)
+        """Start a thread when the one before has found nothing, and waits."""
+        may_look.set()
+        assert waits.wait(5)
         start(thread)
 
+    def meet() -> None:
+        met.wait(5)
+
+    monkeypatch.setattr(Threads, "_next", look_late)
     threads.submit(lambda: None)
-    queue.has_found_nothing.wait(5)
+    assert has_ended.wait(5)
+    monkeypatch.setattr(Worker, "take", take_what_comes)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", start_late)
         threads.submit(meet)
@@ -133,7 +125,7 @@ async def test_a_partition_is_flushed_although_no_more_threads_can_be_started(
     broker.close()
 
 
-class Work:
+class Watched:
     """Work that can be watched."""
 
     def __call__(self) -> None:
@@ -142,7 +134,7 @@ class Work:
 
 def test_work_that_is_done_is_forgotten() -> None:
     """C11: a thread that waits keeps no partition in memory that was deleted since."""
-    threads, work = Threads(1, "test"), Work()
+    threads, work = Threads(1, "test"), Watched()
     seen = weakref.ref(work)
     threads.submit(work)
     del work

@@ -1,13 +1,8 @@
 """Compaction: the newest record of each key at its old offset, whatever interrupts it."""
 
-import os
-import shutil
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,55 +15,16 @@ from chordmq.records.compression import Compression
 from chordmq.records.marker import Marker, build_marker
 from chordmq.records.record import NewRecord, build_batch
 from chordmq.storage import compaction as module
-from chordmq.storage.compaction import IsAborted
-from chordmq.storage.log import Log, LogSettings
+from chordmq.storage.log import Log
+from tests.storage.compacting import SETTINGS, compact, fill, put, state
 from tests.storage.logs import (
     MEMORY,
     append,
-    crash,
     disk,
     everything,
     headers_of,
     records_of,
 )
-
-SETTINGS = LogSettings(
-    segment_bytes=1000,
-    index_interval_bytes=200,
-    cleanup=frozenset({"compact"}),
-    min_cleanable_dirty_ratio=0.0,
-    delete_retention_ms=1000,
-)
-
-
-def put(log: Log, key: bytes, value: bytes | None, **fields: Any) -> None:
-    """Append one record in a batch of its own, on top of the time that the log's clock says."""
-    append(log, build_batch([NewRecord(log._clock.now_ms(), key, value)], **fields))
-
-
-def compact(log: Log, stable_offset: int | None = None, is_aborted: IsAborted | None = None) -> int:
-    """Run one whole pass, and return how many segments were replaced."""
-    log.flush()
-    work, swaps = log.begin_compaction(stable_offset, is_aborted), 0
-    if work is not None:
-        while (swap := work.next()) is not None:
-            log.swap(swap)
-            swaps += 1
-        log.finish_compaction(work)
-    log.flush()
-    log._tail.clear()
-    return swaps
-
-
-def state(log: Log) -> dict[bytes, bytes | None]:
-    """Return the newest value of each key, as a consumer that reads all builds it."""
-    return {record.key: record.value for record in everything(log) if record.key is not None}
-
-
-def fill(log: Log, rounds: int = 10) -> None:
-    for number in range(rounds):
-        for key in (b"a", b"b", b"c"):
-            put(log, key, b"%03d" % number * 10)
 
 
 def test_only_the_newest_record_of_each_key_stays_at_its_offset(tmp_path: Path) -> None:
@@ -300,39 +256,6 @@ def test_a_pass_with_too_many_keys_goes_as_far_as_it_can(
         log.close()
 
 
-def test_a_segment_that_went_meanwhile_does_not_come_back(tmp_path: Path) -> None:
-    with disk(tmp_path) as d:
-        log = d.log(SETTINGS)
-        fill(log)
-        log.flush()
-        work = log.begin_compaction()
-        assert work is not None
-        swap = work.next()
-        assert swap is not None
-        log.delete_before(20)
-        log.swap(swap)
-        assert not swap.path.exists()
-        log.close()
-        log = d.log(SETTINGS)
-        assert [record.offset for record in everything(log)] == list(range(20, 30))
-        log.close()
-
-
-def test_a_cut_log_does_not_get_its_old_end_back_from_a_swap_file(tmp_path: Path) -> None:
-    with disk(tmp_path) as d:
-        log = d.log(SETTINGS)
-        fill(log)
-        log.flush()
-        work = log.begin_compaction()
-        assert work is not None
-        assert work.next() is not None
-        log.truncate(4)
-        crash(log)
-        log = d.log(SETTINGS)
-        assert log.end_offset == 4
-        log.close()
-
-
 def test_a_damaged_segment_is_not_compacted(tmp_path: Path) -> None:
     """D4: a corrupt batch stops the pass, and the old files stay."""
     with disk(tmp_path) as d:
@@ -402,61 +325,3 @@ def begin(log: Log, keys_max: int) -> module.Compaction | None:
     if work is not None:
         work.newest = module.Newest(keys_max)
     return work
-
-
-class PowerCut(BaseException):
-    """Ends the program, as far as the test is concerned."""
-
-
-def test_a_crash_at_any_step_leaves_the_old_or_the_new_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """C7: D5: compaction is interrupted before each of its calls to the file system in turn."""
-    with disk(tmp_path) as d:
-        log = d.log(SETTINGS)
-        fill(log, 8)
-        expected, old = state(log), everything(log)
-        log.close()
-        steps = 0
-        while True:
-            steps += 1
-            name = f"t-{steps}"
-            shutil.copytree(log.directory, d.root / name)
-            victim = d.log(SETTINGS, name)
-            finished = interrupted(monkeypatch, steps, partial(compact, victim))
-            crash(victim)
-            victim = d.log(SETTINGS, name)
-            assert state(victim) == expected
-            assert set(everything(victim)) <= set(old)
-            assert victim.end_offset == 24
-            assert not [p for p in victim.directory.iterdir() if p.suffix in (".swap", ".cleaned")]
-            compact(victim)
-            assert state(victim) == expected
-            victim.close()
-            if finished:
-                break
-        assert steps > 20
-
-
-def interrupted(monkeypatch: pytest.MonkeyPatch, step: int, work: Callable[[], object]) -> bool:
-    """Do the work until its n-th change of a file, and return whether it came to its end."""
-    calls = 0
-
-    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any, **fields: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls >= step:
-                raise PowerCut
-            return call(*args, **fields)
-
-        return run
-
-    with monkeypatch.context() as patch:
-        for name in ("write", "fdatasync", "fsync", "rename", "unlink", "ftruncate", "pwrite"):
-            patch.setattr(os, name, counted(getattr(os, name)))
-        try:
-            work()
-        except PowerCut:
-            return False
-    return True

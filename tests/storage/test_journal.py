@@ -6,19 +6,26 @@ import shutil
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
-from threading import Event
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chordmq.errors import DiskFull
-from chordmq.storage import files, journal
+from chordmq.storage import journal
 from chordmq.storage.journal import Journal, Part, encoded, rounds
 from chordmq.storage.log import Log
-from tests.storage.logs import Disk, append, batch, crash, disk, everything
+from tests.storage.journals import (
+    HALF_BYTES,
+    append_to_journal,
+    journal_of,
+    known_log,
+    lose_tail,
+    values,
+    write_round,
+)
+from tests.storage.logs import Disk, append, batch, crash, disk
 
-HALF_BYTES = 4096
 KEY = b"no other"
 NAMES = st.from_regex(r"[a-zA-Z0-9._-]{1,20}-[0-9]{1,3}", fullmatch=True)
 POSITIONS = st.integers(0, 2**63 - 1)
@@ -41,50 +48,6 @@ def numbered(content: tuple[int, list[list[Part]]]) -> tuple[Rounds, list[bytes]
     first, parts = content
     written = list(enumerate(parts, first))
     return written, [encoded(KEY, *one) for one in written]
-
-
-def known_log(d: Disk, name: str = "t-0") -> Log:
-    """Return a log with one record in its own files, of which the catalogue knows."""
-    log = d.log(name=name)
-    append(log, batch(b"in the files"))
-    log.flush()
-    d.catalogue.journal_rounds()  # waits for all that was told to the catalogue before
-    return log
-
-
-def journal_of(d: Disk) -> Journal:
-    assert d.journal is not None
-    return d.journal
-
-
-def write_round(d: Disk, *logs: Log) -> int:
-    """Have one round of the journal flush the logs, and return its number."""
-    shares = [share for log in logs if (share := log.begin_share()) is not None]
-    begun = journal_of(d).begin(shares)
-    assert begun is not None
-    begun.write()
-    for log, share in zip(logs, shares, strict=True):
-        log.finish_share(share, begun.number)
-    return begun.number
-
-
-def append_to_journal(d: Disk, log: Log, value: bytes) -> None:
-    """Append a record that is flushed to the journal, and not to the log's own files."""
-    append(log, batch(value))
-    write_round(d, log)
-    assert log.flushed_offset == log.end_offset
-
-
-def lose_tail(log: Log, garbage: bytes = b"") -> None:
-    """Crash, and leave of the log's file what `known_log` has flushed, as a power cut may."""
-    path = log.segments[-1].path
-    crash(log)
-    first = len(batch(b"in the files"))
-    path.write_bytes(path.read_bytes()[:first] + garbage)
-
-
-def values(log: Log) -> list[bytes | None]:
-    return [record.value for record in everything(log)]
 
 
 def test_a_round_has_the_bytes_that_the_documents_say() -> None:
@@ -422,76 +385,3 @@ def test_numbers_never_go_back_over_a_restart(d: Disk) -> None:
     after_stop = d.open_journal(HALF_BYTES).next_round
     assert after_crash == 3
     assert after_stop > next_round > after_crash
-
-
-def test_a_log_goes_to_the_journal_only_when_the_catalogue_knows_it(
-    d: Disk, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """D5: rounds of a log that nobody knows are void, so none may hold what is acknowledged."""
-    (d.root / "t-0").mkdir()  # a crash came before the catalogue was told
-    log, release = d.log(), Event()
-    d.database.submit(lambda _: release.wait(60))
-    flush_as_the_flusher(d, log, b"one")
-    flush_as_the_flusher(d, log, b"two")
-    flushed = log.flushed_offset
-    copy = tmp_path_factory.mktemp("after-a-power-cut")
-    for path in d.root.iterdir():
-        (shutil.copytree if path.is_dir() else shutil.copy)(path, copy / path.name)
-    release.set()
-    crash(log)
-    first = copy / "t-0" / log.segments[0].path.name
-    if list(rounds((copy / "journal.0").read_bytes())):
-        first.write_bytes(first.read_bytes()[: len(batch(b"one"))])
-    with disk(copy) as other:
-        other.open_journal(HALF_BYTES)
-        assert len(values(other.log())) >= flushed == 2
-
-
-def test_nothing_goes_to_the_journal_while_the_name_of_its_file_is_on_its_way_to_the_disk(
-    d: Disk,
-) -> None:
-    """D5: after a power cut that takes the file, its rounds have no place to be brought to."""
-    log = known_log(d)
-    append_to_journal(d, log, b"one")
-    log.restart(10)
-    append(log, batch(b"anew"))
-    flush = log.begin_flush(is_whole=True)
-    assert flush is not None
-    append(log, batch(b"more"))
-    assert log.flush_size() is None
-    flush.sync()
-    log.finish_flush(flush)
-    d.catalogue.journal_rounds()  # waits until it knows
-    assert log.flush_size() == len(batch(b"more"))
-    crash(log)
-
-
-def test_names_that_a_crash_left_are_on_the_disk_before_a_record_counts_as_flushed(
-    d: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """D5: the journal redoes nothing into a file whose name a power cut took."""
-    log = d.log()
-    d.catalogue.journal_rounds()
-    crash(log)
-    log = d.log()
-    synced: list[Path] = []
-    original = files.sync
-
-    def sync(path: Path) -> None:
-        synced.append(path)
-        original(path)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "sync", sync)
-        flush_as_the_flusher(d, log, b"one")
-    assert log.flushed_offset == 1
-    assert {log.directory, d.root} <= set(synced)
-
-
-def flush_as_the_flusher(d: Disk, log: Log, value: bytes) -> None:
-    """Append a record, and flush it to the journal if it may go there."""
-    append(log, batch(value))
-    if log.flush_size() is None:
-        log.flush()
-    else:
-        write_round(d, log)

@@ -29,7 +29,7 @@ EXIT_STORAGE_FAILED = 74
 SMALL_BYTES = 64 << 10
 """Up to which a flush goes to the journal: what is larger takes longer to write than to sync."""
 ROUND_BYTES_MAX = 1 << 20
-CROWDS = 16
+FOLLOWED_MIN = 16
 """How many flushes must have followed each other before the journal is made, which no node needs
 at once."""
 FOLLOWS_S = 0.1
@@ -85,7 +85,7 @@ class Flusher:
         self._ends: dict[Flushable, asyncio.Future[None]] = {}
         self._free_threads = THREADS
         self._scheduled = False
-        self._crowds = 0
+        self._followed = 0
         self._last_s = -inf
         """When the last flush began that was small enough for the journal."""
         self._half, self._other_half = Half(), Half()
@@ -93,6 +93,7 @@ class Flusher:
         """What the journal turns away from, until the logs' own files have it."""
         self._settling: Flushable | None = None
         """Which brings to its own files what the journal has of it, and goes on there meanwhile."""
+        self._retry: asyncio.TimerHandle | None = None
         self.flushes = 0
         self.rounds = 0
 
@@ -119,6 +120,10 @@ class Flusher:
             self._flush_alone([p for p in left if p is not self._settling])
         if self._owing and self._settling is None:
             self._settle()
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self._start()
 
     def _is_free(self, partition: Flushable) -> bool:
         """Return whether a flush can begin; the journal takes what comes behind a settling."""
@@ -152,9 +157,9 @@ class Flusher:
     def _count(self, journal: Journal) -> None:
         """Have the journal opened when flushes have followed each other."""
         last_s, self._last_s = self._last_s, asyncio.get_running_loop().time()
-        self._crowds += self._last_s - last_s < FOLLOWS_S
-        if self._crowds == CROWDS:
-            self._crowds += 1
+        self._followed += self._last_s - last_s < FOLLOWS_S
+        if self._followed == FOLLOWED_MIN:
+            self._followed += 1
             self._threads.submit(partial(_open, journal))
 
     def _write_round(self, journal: Journal, small: Iterable[Flushable]) -> bool:
@@ -253,7 +258,8 @@ class Flusher:
                 self._waiting[partition] = None
                 if is_whole:
                     self._owing[partition] = None
-                asyncio.get_running_loop().call_later(RETRY_S, self._start)
+                if self._retry is None:
+                    self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._try_again)
                 continue
             if flush is not None:
                 self._in_files.add(partition)
@@ -309,7 +315,7 @@ class Flusher:
     async def finished(self, partition: Flushable) -> None:
         """Wait until no flush of the partition is under way; begin none for it any more."""
         self._forget(partition)
-        if not self._is_idle(partition):
+        while not self._is_idle(partition):  # a turn of the journal may have begun to settle it
             if partition not in self._ends:
                 self._ends[partition] = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._ends[partition])

@@ -289,6 +289,9 @@ def finish_swaps(directory: Path) -> None:
         path.unlink()
     for path in directory.glob(f"*{SWAP_SUFFIX}"):
         base, following = (int(part) for part in path.stem.split("."))
+        if not path_of(directory, following, LOG_SUFFIX).exists():
+            path.unlink()  # all that it was made of has gone, or what follows it would be there
+            continue
         for old in directory.glob(f"*{LOG_SUFFIX}"):
             if base <= int(old.stem) < following:
                 for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
@@ -300,7 +303,7 @@ def finish_swaps(directory: Path) -> None:
 def discard(directory: Path) -> None:
     """Remove what compaction has ready, because the log was cut below it."""
     for path in (*directory.glob(f"*{CLEANED_SUFFIX}"), *directory.glob(f"*{SWAP_SUFFIX}")):
-        path.unlink()
+        path.unlink(missing_ok=True)  # a thread may just rename it
 
 
 def _never(_: BatchHeader) -> bool:

@@ -78,6 +78,8 @@ class Flush:
     """The first round of the journal that may have something which this does not bring there."""
     checkpointed: bool = False
     cancelled: bool = False
+    refused: str = ""
+    """Why the disk did not take it."""
     _lock: Lock = field(default_factory=Lock)
 
     def sync(self) -> None:
@@ -90,7 +92,8 @@ class Flush:
                 if not self.cancelled:
                     self._sync()
             except OSError as error:
-                raise StorageFailed(f"cannot sync {self.directory}: {error}") from error
+                self.refused = f"cannot sync {self.directory}: {error}"
+                raise StorageFailed(self.refused) from error
             finally:
                 while self.fds:
                     os.close(self.fds.pop())

@@ -49,11 +49,13 @@ class Flushing:
     _share: Share | None = None
     _registered: "Future[None] | None" = None
     _saved: "Future[None] | None" = None
-    """The last checkpoint with a sealed segment, or the first one of this life."""
+    """The last checkpoint with a sealed segment, or the first one; if it failed, the next."""
     _owed_round: int = 0
     """The first round of the journal with what the log's own files may not have; 0 if none."""
     _owed_next: int = 0
     """What it becomes when the flush under way has ended."""
+    _refused: str = ""
+    """Why the disk refused a flush that was cancelled: a second sync is not to be believed."""
 
     @property
     def has_unflushed_segments(self) -> bool:
@@ -87,7 +89,7 @@ class Flushing:
         """Return a ticket for all that is not on disk yet, to be written to the journal.
 
         Only for logs with a `flush_size`; None if that is nothing. A flush to the log's own files
-        may be under way, of what the journal has already.
+        may be under way.
         """
         assert self._share is None, "a round is under way"
         if self._active.size == self._flushed_position:
@@ -128,7 +130,7 @@ class Flushing:
         flush = self._flush = Flush(
             directory=self.directory,
             end_offset=self.end_offset,
-            fds=[os.dup(segment.fd) for segment in segments if segment.fd is not None],
+            fds=_copies([segment.fd for segment in segments if segment.fd is not None]),
             sealed=self._unflushed[:],
             new_names=self._new_names,
             new_directory=self._new_directory,
@@ -192,7 +194,8 @@ class Flushing:
             entry for entry in work.entries if entry.base_offset >= self._segments[0].base_offset
         ]
         saved = self._catalogue.save(self.name, self._checkpoint, kept)
-        if flush.sealed or self._saved is None:
+        last = self._saved
+        if flush.sealed or last is None or (last.done() and last.exception() is not None):
             self._saved = saved
 
     def _flushed_to(self, flush: Flush | Share) -> None:
@@ -218,6 +221,8 @@ class Flushing:
 
     def flush(self) -> None:
         """Bring everything to the log's own files, and block until it is there."""
+        if self._refused:
+            raise StorageFailed(self._refused)
         flush = self.begin_flush(is_whole=True)
         if flush is not None:
             flush.sync()
@@ -240,6 +245,7 @@ class Flushing:
             share.cancel()
         if flush is not None:
             flush.cancel()
+            self._refused = self._refused or flush.refused
             self._new_names = self._checkpoint_due = True
             self._new_directory |= flush.new_directory
             self._epochs_saved = False
@@ -254,3 +260,16 @@ class Flushing:
         if saved is None or self.journal is None:
             return True
         return saved.done() and saved.exception() is None
+
+
+def _copies(fds: list[int]) -> list[int]:
+    """Return copies of descriptors: of all, or of none."""
+    copies: list[int] = []
+    try:
+        for fd in fds:
+            copies.append(os.dup(fd))  # noqa: PERF401 - those made so far are closed again
+    except OSError:
+        for copy in copies:
+            os.close(copy)
+        raise
+    return copies

@@ -372,7 +372,8 @@ class Log(Flushing):
     def swap(self, swap: Swap) -> None:
         """Put a compacted segment in the place of the old ones, unless those have gone."""
         number = self.reader.number_of(swap.new.base_offset)
-        if self._segments[number : number + len(swap.old)] != list(swap.old):
+        is_current = self._segments[number : number + len(swap.old)] == list(swap.old)
+        if not is_current or not swap.path.exists():  # a cut has thrown it away
             swap.path.unlink(missing_ok=True)
             return
         self._remove(list(swap.old))
