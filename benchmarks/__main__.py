@@ -37,7 +37,7 @@ from benchmarks.wire import WireError
 WORK = ROOT / ".cache" / "bench"
 MB = 1_000_000
 DEFAULT = Profile(
-    rounds=3, produce_s=5.0, bytes_max=500 * MB, java_bytes=300 * MB, consume_messages=2_500_000,
+    rounds=3, produce_s=5.0, bytes_max=500 * MB, java_bytes=1000 * MB, consume_messages=2_500_000,
     latency_s=10.0, connections=10_000, recovery_bytes=2 << 30, spark_rows=10_000_000,
     pipeline_messages=2_000_000,
 )  # fmt: skip
