@@ -19,7 +19,7 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.archive import archive
 from benchmarks.cases import CASES, Case
-from benchmarks.load import LoadFailed
+from benchmarks.load import LoadFailed, uncollected
 from benchmarks.memory import PageCache, page_cache
 from benchmarks.peers import ROOT, PeerFailed, kafka_libs, start_chordmq, start_kafka
 from benchmarks.pipeline import pipeline
@@ -188,7 +188,8 @@ def _run_case(contender: Contender, case: Case, session: Session) -> bool:
     """Run one case; return whether the broker is still there for the next."""
     started = time.monotonic()
     try:
-        samples = case.run(session)
+        with uncollected():
+            samples = case.run(session)
     except FAILURES as failure:
         _report_failure(contender, case.name, failure)
     else:
@@ -202,7 +203,8 @@ def _run_alone(contender: Contender, name: str, profile: Profile) -> None:
     started = time.monotonic()
     with _directory() as directory:
         try:
-            samples = ALONE[name](contender, directory, profile)
+            with uncollected():
+                samples = ALONE[name](contender, directory, profile)
         except FAILURES as failure:
             _report_failure(contender, name, failure)
         else:
