@@ -1,5 +1,6 @@
 """The load generators of the benchmark, each against a running node."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -152,3 +153,27 @@ def test_versions_are_compared_by_their_own_programs(tmp_path: Path) -> None:
     (broken / "__init__.py").write_text("raise SystemExit('a version that does not start')")
     with pytest.raises(PeerFailed, match="a version that does not start"):
         versions.measure(tmp_path, work)
+
+
+def test_no_load_is_interrupted_by_a_look_for_unused_objects() -> None:
+    """C16: the program that measures keeps much, and would look through it beside its clients."""
+    was_enabled: list[bool] = []
+
+    def give_up() -> None:
+        was_enabled.append(gc.isenabled())
+        raise load.LoadFailed("the client gave up")
+
+    with pytest.raises(load.LoadFailed), load.uncollected():
+        give_up()
+    assert was_enabled == [False]
+    assert gc.isenabled()
+
+
+def test_a_producer_is_timed_from_its_first_answer(node: RunningNode, name: str) -> None:
+    """C16: an idempotent client may wait half a second for its number, whatever the broker."""
+    load.create_topic(node.bootstrap, name, 1, {"flush": "os"})
+
+    written = load.produce(node.bootstrap, name, 100, load.ACKS["acksall"], (10.0, 2_000))
+
+    assert (written.count, written.before) == (2_000, 1)
+    assert sockets.count_records(node.bootstrap, name, 1) == 2_000
