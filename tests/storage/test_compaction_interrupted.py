@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 
 from chordmq.storage import files
+from chordmq.storage.compaction import Compaction
 from chordmq.storage.log import Log
 from tests.storage.compacting import SETTINGS, compact, fill, put, state
-from tests.storage.logs import (
-    crash,
-    disk,
-    everything,
-)
+from tests.storage.logs import Disk, crash, disk, everything
 
 
 class PowerCut(BaseException):
@@ -77,15 +74,21 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, step: int, work: Callable[[], o
     return True
 
 
+def begun(d: Disk) -> tuple[Log, Compaction]:
+    """Return a log that the catalogue knows, and a compaction of it that has done nothing yet."""
+    log = d.log(SETTINGS)
+    fill(log)
+    log.flush()
+    d.catalogue.journal_rounds()  # waits until it knows all
+    work = log.begin_compaction()
+    assert work is not None
+    return log, work
+
+
 def test_a_cut_behind_what_is_compacted_takes_nothing_of_it(tmp_path: Path) -> None:
     """C7: a cut throws away what a thread has ready; the old segments then stay what they are."""
     with disk(tmp_path) as d:
-        log = d.log(SETTINGS)
-        fill(log)
-        log.flush()
-        d.catalogue.journal_rounds()  # waits until it knows all
-        work = log.begin_compaction()
-        assert work is not None
+        log, work = begun(d)
         swap = work.next()
         assert swap is not None
         log.truncate(log.end_offset - 1)  # before the loop hears of it
@@ -112,12 +115,7 @@ def test_what_was_made_of_segments_that_have_gone_takes_nothing_of_what_came_aft
 ) -> None:
     """C7: kill -9 before the loop has heard that a thread has something ready."""
     with disk(tmp_path) as d:
-        log = d.log(SETTINGS)
-        fill(log)
-        log.flush()
-        d.catalogue.journal_rounds()  # waits until it knows all
-        work = log.begin_compaction()
-        assert work is not None
+        log, work = begun(d)
         sync = files.sync
 
         def meanwhile(path: Path) -> None:
